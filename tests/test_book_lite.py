@@ -13,7 +13,7 @@ import book_toy
 import pytest
 
 from minijit.book import lite, magics
-from minijit.book.notebook import load, source
+from minijit.book.notebook import load, source, tags
 from minijit.book.project import find_book
 
 BOOK = find_book(book_toy.REPO)
@@ -62,6 +62,24 @@ def test_a_copy_fetches_the_library():
     first, second, *_ = (c for c in notebook["cells"] if c["cell_type"] == "code")
     assert "%pip install -q minijit" in source(first)
     assert "%chapter 3" in source(second)
+
+
+def test_what_needs_numba_is_shown_and_not_run():
+    notebook = load(BOOK.notebook(BOOK.chapter("1")))
+    meant = [cell["id"] for cell in notebook["cells"] if "numba" in tags(cell)]
+    cells = {cell["id"]: cell for cell in lite.in_browsers(BOOK, notebook)["cells"]}
+    learns, draws = (cells[id] for id in meant[-2:])
+    assert {cells[id]["cell_type"] for id in meant} == {"markdown"}
+    assert "range(2001)" in learns["source"] and "of 200" in learns["source"]
+    assert "(attachment:0.png)" in draws["source"] and draws["attachments"]["0.png"]
+
+
+def test_what_a_distribution_lacks(tmp_path: Path):
+    """A package may be listed and not be there, as in the one that npm has."""
+    there = {"ml-dtypes": {"file_name": "a.whl"}, "numpy": {"file_name": "b.whl"}}
+    (tmp_path / "pyodide-lock.json").write_text(json.dumps({"packages": there}))
+    (tmp_path / "a.whl").touch()
+    assert lite.lacking(tmp_path) == ["numpy", "matplotlib"]
 
 
 def test_run_all_goes_on_after_an_error(capsys: pytest.CaptureFixture[str]):

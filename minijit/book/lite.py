@@ -4,8 +4,10 @@
     out/lite/files/         copies of the notebooks, and their data
     out/lite/pypi/          the library, the book's machinery and notebooks as one wheel
 
-The first cell of each copy installs the wheel; what Pyodide has of NumPy, ml_dtypes and
-Matplotlib comes with its distribution: from Pyodide's own server, or from a folder.
+The first cell of each copy installs the wheel, and a cell with the tag `numba` is text
+in it.  What Pyodide has of NumPy, ml_dtypes and Matplotlib comes with its distribution:
+from Pyodide's own server, or from a folder, and then no page asks another server for
+anything.
 What a browser lacks: numba and LLVM, so that the first parts are all it can run;
 threads; and other processes.
 """
@@ -24,7 +26,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from .notebook import Json, dump, load
+from .notebook import Json, load, source, tags
 from .project import Book, BookError, Chapter
 
 FIRST = """\
@@ -35,6 +37,8 @@ FOLDER = "lite"
 # What a notebook is opened with, beside the pages.
 ADDRESS = FOLDER + "/lab/index.html?path={file}"
 NEEDED = "numpy", "ml_dtypes", "matplotlib"
+# What JupyterLite's kernel needs and takes from PyPI, for no distribution has it.
+OF_KERNEL = ["comm"]
 PIP = "jupyterlite-core and jupyterlite-pyodide-kernel: pip install -e '.[lite]'"
 
 
@@ -58,34 +62,64 @@ def write_lite(book: Book, out: Path, pyodide: Path | None = None) -> Iterator[s
       pyodide: a folder with Pyodide's distribution; by default the pages ask Pyodide's
         server for it.
     """
+    import nbformat
+
     if not all(map(find_spec, ("jupyterlite_core", "jupyterlite_pyodide_kernel"))):
         raise BookError(f"this needs {PIP}")
+    if pyodide is not None and (missing := lacking(pyodide)):
+        raise BookError(
+            f"{pyodide} has no {', '.join(missing)}: name a folder with the whole of "
+            "Pyodide's distribution"
+        )
     shown = chapters(book)
     with tempfile.TemporaryDirectory() as folder:
         work, files = Path(folder), Path(folder, "files")
-        wheel = write_wheel(book, work)
-        for chapter in shown:
-            dump(in_browsers(book, load(book.notebook(chapter))), files / chapter.file)
-        shutil.copytree(book.base / book.folder / "data", files / "data")
-        start = "from jupyterlite_core.app import main; main()"
-        command = [sys.executable, "-c", start, "build"]
-        command += [ "--contents", str(files), "--piplite-wheels", str(wheel)]
-        command += ["--output-dir", str((out / FOLDER).resolve())]
-        command += ["--no-sourcemaps", "--no-unused-shared-packages"]
+        files.mkdir()
+        wheels = work / "wheels"
+        wheels.mkdir()
+        write_wheel(book, wheels)
         if pyodide is not None:
             shutil.copytree(pyodide, work / "static" / "pyodide")  # where it is found
-        done = subprocess.run(command, cwd=work, text=True, capture_output=True)
-        if done.returncode:
-            raise BookError(f"JupyterLite was not built:\n{done.stdout}{done.stderr}")
+            asked = ["pip", "download", "--no-deps", "--dest", str(wheels), *OF_KERNEL]
+            run(["-m", *asked], work)
+        for chapter in shown:
+            # Lines are joined: JupyterLite has no server that would do it.
+            notebook = in_browsers(book, nbformat.read(book.notebook(chapter), 4))
+            (files / chapter.file).write_text(json.dumps(notebook), encoding="utf-8")
+        shutil.copytree(book.base / book.folder / "data", files / "data")
+        start = "from jupyterlite_core.app import main; main()"
+        command = ["-c", start, "build"]
+        command += ["--contents", str(files), "--piplite-wheels", str(wheels)]
+        command += ["--output-dir", str((out / FOLDER).resolve())]
+        command += ["--no-sourcemaps", "--no-unused-shared-packages"]
+        run(command, work)
     yield f"{FOLDER}: chapters {shown[0].id} to {shown[-1].id} run in a browser"
     if pyodide is None:
         yield "they ask Pyodide's server for Python and NumPy"
     yield f"serve it: {sys.executable} -m http.server -b 127.0.0.1 -d {out}"
 
 
+def lacking(pyodide: Path) -> list[str]:
+    """What chapters need and a folder with Pyodide's distribution does not have."""
+    text = (pyodide / "pyodide-lock.json").read_text(encoding="utf-8")
+    listed = json.loads(text)["packages"]
+    files = {name.replace("-", "_"): p["file_name"] for name, p in listed.items()}
+    return [n for n in NEEDED if n not in files or not (pyodide / files[n]).is_file()]
+
+
+def run(command: list[str], folder: Path) -> None:
+    """Run Python in a folder; BookError with what it says if that fails."""
+    command = [sys.executable, *command]
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True)
+    if done.returncode:
+        raise BookError(f"JupyterLite was not built:\n{done.stdout}{done.stderr}")
+
+
 def in_browsers(book: Book, notebook: Json) -> Json:
-    """A notebook that fetches the library."""
-    cells = notebook["cells"]
+    """A notebook that fetches the library, and shows what it cannot run."""
+    notebook["cells"] = cells = [
+        as_text(cell) if "numba" in tags(cell) else cell for cell in notebook["cells"]
+    ]
     text = FIRST.format(package=book.package)
     first: Json = {"cell_type": "code", "execution_count": None, "id": "in-a-browser",
              "metadata": {}, "outputs": [], "source": text}  # fmt: skip
@@ -94,6 +128,24 @@ def in_browsers(book: Book, notebook: Json) -> Json:
     spec = {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
     notebook["metadata"]["kernelspec"] = spec
     return notebook
+
+
+def as_text(cell: Json) -> Json:
+    """A cell that takes too long without numba, as text: its code, its outputs."""
+    told = [
+        "*This cell needs numba, which a browser does not have. It is not run here: "
+        "what is shown below it is what the book has.*",
+        f"```python\n{source(cell)}\n```",
+    ]
+    pictures = {}
+    for i, output in enumerate(cell["outputs"]):
+        if output["output_type"] == "stream":
+            told.append("```\n{}```".format("".join(output["text"])))
+        else:
+            pictures[f"{i}.png"] = {"image/png": output["data"]["image/png"]}
+            told.append(f"![What this cell draws](attachment:{i}.png)")
+    return {"cell_type": "markdown", "id": cell["id"], "metadata": {},
+            "attachments": pictures, "source": "\n\n".join(told)}  # fmt: skip
 
 
 def write_wheel(book: Book, folder: Path) -> Path:
