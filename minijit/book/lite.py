@@ -4,10 +4,10 @@
     out/lite/files/         copies of the notebooks, and their data
     out/lite/pypi/          the library, the book's machinery and notebooks as one wheel
 
-The first cell of each copy installs the wheel, and a cell with the tag `numba` is text
-in it.  What Pyodide has of NumPy, ml_dtypes and Matplotlib comes with its distribution:
-from Pyodide's own server, or from a folder, and then no page asks another server for
-anything.
+The first cell of each copy installs the wheel, and a cell with the tag `numba` or
+`threads` is text in it.  What Pyodide has of NumPy, ml_dtypes and Matplotlib comes with
+its distribution: from Pyodide's own server, or from a folder, and then no page asks
+another server for anything.
 What a browser lacks: numba and LLVM, so that the first parts are all it can run;
 threads; and other processes.
 """
@@ -22,11 +22,11 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from .notebook import Json, load, source, tags
+from .notebook import Json, joined, load, source, tags
 from .project import Book, BookError, Chapter
 
 FIRST = """\
@@ -37,6 +37,8 @@ FOLDER = "lite"
 # What a notebook is opened with, beside the pages.
 ADDRESS = FOLDER + "/lab/index.html?path={file}"
 NEEDED = "numpy", "ml_dtypes", "matplotlib"
+# Tags of cells that need what no browser has, or take very long without it.
+ABSENT = {"numba", "threads"}
 # What JupyterLite's kernel needs and takes from PyPI, for no distribution has it.
 OF_KERNEL = ["comm"]
 PIP = "jupyterlite-core and jupyterlite-pyodide-kernel: pip install -e '.[lite]'"
@@ -118,7 +120,8 @@ def run(command: list[str], folder: Path) -> None:
 def in_browsers(book: Book, notebook: Json) -> Json:
     """A notebook that fetches the library, and shows what it cannot run."""
     notebook["cells"] = cells = [
-        as_text(cell) if "numba" in tags(cell) else cell for cell in notebook["cells"]
+        as_text(cell, found) if (found := ABSENT.intersection(tags(cell))) else cell
+        for cell in notebook["cells"]
     ]
     text = FIRST.format(package=book.package)
     first: Json = {"cell_type": "code", "execution_count": None, "id": "in-a-browser",
@@ -130,20 +133,21 @@ def in_browsers(book: Book, notebook: Json) -> Json:
     return notebook
 
 
-def as_text(cell: Json) -> Json:
-    """A cell that takes too long without numba, as text: its code, its outputs."""
+def as_text(cell: Json, needed: Iterable[str]) -> Json:
+    """A cell that needs what is not there, as text: its code, its outputs."""
     told = [
-        "*This cell needs numba, which a browser does not have. It is not run here: "
-        "what is shown below it is what the book has.*",
+        f"*This cell needs {' and '.join(needed)}, and a browser has none. It is not "
+        "run here: what is shown below it is what the book has.*",
         f"```python\n{source(cell)}\n```",
     ]
     pictures = {}
     for i, output in enumerate(cell["outputs"]):
-        if output["output_type"] == "stream":
-            told.append("```\n{}```".format("".join(output["text"])))
-        else:
-            pictures[f"{i}.png"] = {"image/png": output["data"]["image/png"]}
+        data = output.get("data") or {"text/plain": output["text"]}
+        if "image/png" in data:
+            pictures[f"{i}.png"] = {"image/png": data["image/png"]}
             told.append(f"![What this cell draws](attachment:{i}.png)")
+        else:
+            told.append(f"```\n{joined(data['text/plain']).rstrip()}\n```")
     return {"cell_type": "markdown", "id": cell["id"], "metadata": {},
             "attachments": pictures, "source": "\n\n".join(told)}  # fmt: skip
 
