@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import os
 import re
+import sys
 from html import escape
 from typing import Any
 
@@ -43,12 +44,17 @@ COLOURS = {
 RIGHT, WRONG = "20;136;62", "222;52;52"
 
 
+def is_watched() -> bool:
+    """Does a reader look on: in JupyterLab, or where Python is in the browser?"""
+    return bool(os.environ.get(SESSION)) or sys.platform == "emscripten"
+
+
 def install(shell: Any) -> None:
     """Show programs in colours, if a reader looks on.
 
     Anew for each chapter: its classes are new ones.
     """
-    if os.environ.get(SESSION):
+    if is_watched():
         formatter = shell.display_formatter.formatters["text/html"]
         for module, name in SHOWN:
             formatter.for_type_by_name(module, name, html)
@@ -57,7 +63,7 @@ def install(shell: Any) -> None:
 
 def verdict(text: str) -> str:
     """What `%check` says, its first words green or red if a reader looks on."""
-    if not os.environ.get(SESSION):
+    if not is_watched():
         return text
     head = re.split("[:\n]", text, maxsplit=1)[0]
     mark, colour = ("✓", RIGHT) if head.startswith("right") else ("✗", WRONG)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import os
 from collections.abc import Iterator
 
 from . import colours
@@ -43,7 +42,7 @@ def is_import(s: Statement) -> bool:
 
 def mime(text: str) -> dict[str, str]:
     """Python source as a front end shows it: plain, or highlighted in its colours."""
-    if os.environ.get(colours.SESSION):
+    if colours.is_watched():
         return {"text/plain": text, "text/html": colours.html(text) or text}
     return {"text/plain": text, "text/markdown": f"```python\n{text}\n```"}
 
