@@ -276,8 +276,12 @@ def test_keys_copies_and_zoom(address: str, browser: Any):
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
     page.goto(f"{address}/08_transpose.html")
-    page.evaluate("document.getElementById('First-attempt').scrollIntoView()")
-    page.wait_for_selector(".here .now >> text=First attempt")
+    section = page.locator("h2[id]").nth(1)
+    section.evaluate("heading => heading.scrollIntoView()")
+    page.wait_for_function(
+        "id => document.querySelector('.here .now')?.closest('a').hash === '#' + id",
+        arg=section.get_attribute("id"),
+    )
     page.hover(".cell >> nth=0")
     page.click(".cell .copy >> nth=0")
     page.wait_for_selector("text=Copied")
