@@ -6,13 +6,15 @@ import math
 import re
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numba import cuda
 
 from minijit.book.exercise import verdict
-from minijit.book.kernels import NoKernel, Unset, launch
+from minijit.book.kernels import NoKernel, Unset, launch, look
+from minijit.run.device.lockstep import run_in_lockstep
 from minijit.run.device.lockstep_memory import Divergence, OutOfBounds, Race
 from minijit.trace.base.errors import MinijitError
 
@@ -58,26 +60,31 @@ def among_many(x, y):
         s[3] = x[t]
 
 
-def counted(x, y, wait):
+def counted(x, y):
     s = cuda.shared.array(1, np.float32)
     t = cuda.threadIdx.x
     if t == 0:
         s[0] = 0
     cuda.syncthreads()
     cuda.atomic.add(s, 0, x[t])
-    if wait == 1:
-        cuda.syncthreads()
+    cuda.syncthreads()
     if t == 0:
         y[cuda.blockIdx.x] = s[0]
 
 
 def test_a_barrier_stands_between_an_atomic_and_a_load():
+    text, wait = inspect.getsource(counted), "    cuda.syncthreads()\n    if t == 0"
+    kernel = SimpleNamespace(
+        printed=SimpleNamespace(text=text), constants={},
+        grid=(2, 1, 1), block=(64, 1, 1),
+    )  # fmt: skip
     y = np.zeros(2, "f4")
-    launch(counted, 2, 64, x, y, 1)
-    assert (y == x[:64].sum()).all()
+    run_in_lockstep(kernel, x, y)
+    assert (y == x[:64].sum()).all() and wait in text
+    kernel.printed.text = text.replace(wait, "    if t == 0")
     both = r"thread 0 of block 0 and thread \d+ of block 0 use s\[0\]"
     with pytest.raises(Race, match=both):
-        launch(counted, 2, 64, x, np.zeros(2, "f4"), 0)
+        run_in_lockstep(kernel, x, np.zeros(2, "f4"))
 
 
 def too_far(x, y):
@@ -177,7 +184,12 @@ LIST = "there are cuda.syncthreads(), cuda.shfl_xor_sync(-1, v, 16), max(a, b)"
     ("v = cuda.threadidx.x", "cuda.threadidx.x", "write `cuda.threadIdx.x`"),
     ("v = cuda.threadIdx.y", "cuda.threadIdx.y", "write `cuda.threadIdx.x`"),
     ("v = cuda.laneid", "cuda.laneid", "there are cuda.threadIdx.x, cuda.blockIdx.x"),
-    ("v = cuda.grid(1)", "cuda.grid(1)", LIST),
+    ("v = cuda.grid(1)", "cuda.grid(1)",
+     "write `cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x`"),
+    ("cuda.atomic.add(y, 0, x[t])", "cuda.atomic.add(y, 0, x[t])",
+     "threads take turns at it; do it without `cuda.atomic`"),
+    ("v = w = t", "v = w = t", "write a statement for each name"),
+    ("v: float = t", "v: float = t", "a variable has no type here: write `a = v`"),
     ("v = sorted(t)", "sorted(t)", LIST),
     ("cuda.syncthreads", "cuda.syncthreads", "write `cuda.syncthreads()`"),
     ("s = cuda.shared.array(64, dtype=np.float32)",
@@ -200,7 +212,6 @@ LIST = "there are cuda.syncthreads(), cuda.shfl_xor_sync(-1, v, 16), max(a, b)"
     ("v = 2 ** t", "2 ** t", "write `v * v`, and `1 << k` for 2"),
     ("return", "return", "put what only some threads do into an `if`"),
     ("while t: break", "break", "put what only some threads do into an `if`"),
-    ("y[t] = TILE", "TILE", "write the number itself, or give it to the kernel"),
     ("v = cuda.shfl_xor_sync(t, 16)",
      "cuda.shfl_xor_sync(t, 16)", "write `cuda.shfl_xor_sync(-1, v, 16)`"),
     ("v = [t]", "[t]", "write it with `if`, `for`, `while`"),
@@ -214,12 +225,32 @@ def test_what_has_no_form_is_told_what_to_write(line, part, advice):
     assert where == f"in line 3: {line}"
 
 
+@pytest.mark.parametrize("line, wrong", [("y[t] = TILE", "TILE"), ("y[tt] = 1", "tt")])
+def test_a_name_that_nothing_has_is_told(line, wrong):
+    kernel = of_source(f"def k(x, y):\n    t = cuda.threadIdx.x\n    {line}\n")["k"]
+    says = f"^`{wrong}` is no variable or parameter of this kernel: write the number"
+    with pytest.raises(NoKernel, match=says):
+        launch(kernel, 1, 64, x, np.zeros(64, "f4"))
+
+
+@pytest.mark.parametrize("head", ["for k in range(2)", "while t < 0"])
+def test_a_loop_has_no_else(head):
+    body = f"    t = cuda.threadIdx.x\n    {head}: pass\n    else:\n        y[t] = 1\n"
+    with pytest.raises(NoKernel, match="a loop has no `else`: (.|\n)*line 5: y.t. = 1"):
+        launch(of_source(f"def k(x, y):\n{body}")["k"], 1, 64, x, np.zeros(64, "f4"))
+
+
 @pytest.mark.parametrize("line, error, says", [
     ("y[t] = x[t / n]", NoKernel, "index of x is not a whole number: write `//`"),
     ("y[t] = cuda.shfl_xor_sync(-1, t, 32)", OutOfBounds, "a distance of 32, not"),
     ("y[t] = cuda.shfl_xor_sync(-1, t, -1)", OutOfBounds, "a distance of -1, not"),
     ("y[t] = cuda.shfl_xor_sync(0, t, 1)", Divergence, "the mask 0; -1 is the mask"),
-    ("v = w = t", NoKernel, "does not run in lock-step: ValueError"),
+    ("v = n // (t - 3)", NoKernel, "thread 3 of block 0 divides by 0"),
+    ("v = n % (t % 2)", NoKernel, "thread 0 of block 0 divides by 0"),
+    ("v = t << (5 - t)", NoKernel, "thread 6 of block 0 shifts by a number that"),
+    ("for k in range(0, 4, t): pass", NoKernel, "thread 0 of block 0 has a step of 0"),
+    ("for k in range(0, 4, 5 - 2 * t): pass", NoKernel,
+     "thread 3 of block 0 has a step of another sign than others"),
 ])  # fmt: skip
 def test_what_only_a_run_shows_is_told_with_its_line(line, error, says):
     kernel = of_source(f"def k(x, y, n):\n    t = cuda.threadIdx.x\n    {line}\n")["k"]
@@ -229,7 +260,38 @@ def test_what_only_a_run_shows_is_told_with_its_line(line, error, says):
     assert says in " ".join(told) and where == f"in line 3: {line}"
 
 
-@pytest.mark.parametrize("blocks, threads", [(1, 50), (1, 2048), (1, 0)])
+def strides(x, y):
+    t = cuda.threadIdx.x
+    total = np.float32(0)
+    if t > 0:
+        for k in range(0, 12, t):
+            total += x[k] / t if t % 3 else x[12 // t]
+    y[t] = total
+
+
+def test_each_thread_may_have_a_step_of_its_own():
+    y = np.zeros(32, "f4")
+    launch(strides, 1, 32, x, y)
+    for t in range(1, 32):
+        each = [k / t if t % 3 else 12 // t for k in range(0, 12, t)]
+        assert np.isclose(y[t], sum(each)), t
+
+
+@pytest.mark.parametrize("launched, says", [
+    ((), "say how many blocks, and how many threads of each, before what the kernel"),
+    (((2, 1), (32,), x, x), "say how many blocks"),
+    ((1, 0, x, x), "say how many blocks"),
+    ((1, 64, [1, 2], x), "x is a list with 1 axes: a kernel is given numbers"),
+    ((1, 64, x, x.reshape(16, 16)), "y is a ndarray with 2 axes"),
+])  # fmt: skip
+def test_what_a_launch_lacks_is_told(launched, says, capsys):
+    with pytest.raises(NoKernel, match=re.escape(says)):
+        launch(one_for_all, *launched)
+    look(one_for_all, *launched)
+    assert capsys.readouterr().out.startswith(f"NoKernel: {says}")
+
+
+@pytest.mark.parametrize("blocks, threads", [(1, 50), (1, 2048)])
 def test_a_block_has_so_many_threads(blocks, threads):
     with pytest.raises(NoKernel, match=f"multiple of 32 .* 1,024 .*; not {threads}"):
         launch(one_for_all, blocks, threads, x, x)
@@ -352,6 +414,9 @@ mistakes = [
     ("softmax_rows", "own / total", "total", "stored 1.0, expected 4.24"),
     ("block_scan", "s[t] += before", "s[t] = before", "numbers are wrong"),
     ("block_scan", "distance = 1", "distance = 2", "numbers are wrong"),
+    *((name, "cuda.blockIdx.x", "cuda.blockIdx.x % 4", "7 blocks .* use y.0., both of")
+      for name in ("flip_blocks", "three_sums", "block_total", "warp_total",
+                   "softmax_rows")),
 ]  # fmt: skip
 # Whole kernels: `t` is the thread, `b` its block.
 others = [
@@ -387,16 +452,10 @@ others = [
             for k in range(128):
                 total += s[k]
             y[b] = total
-    """, "takes from shared memory 127 numbers that others have stored, where 1"),
+    """, "thread 0 of block 0 loads 128 numbers from shared memory, where 16"),
     ("block_total", """
         cuda.atomic.add(y, b, x[b * 128 + t])
-    """, r"combines y\[0\], which no thread has stored"),
-    ("block_total", """
-        if t == 0:
-            y[b] = 0
-        cuda.syncthreads()
-        cuda.atomic.add(y, b, x[b * 128 + t])
-    """, "combines y.0.: do it without `cuda.atomic`"),
+    """, "do it without `cuda.atomic`"),
     ("warp_total", """
         v = x[b * 32 + t]
         total = v
@@ -407,7 +466,7 @@ others = [
     """, "each thread makes 31 exchanges, expected 5"),
     ("warp_total", """
         cuda.atomic.add(y, b, x[b * 32 + t])
-    """, r"combines y\[0\], which no thread has stored"),
+    """, "do it without `cuda.atomic`"),
     ("warp_total", """
         if t < 16:
             v = x[b * 32 + t] + x[b * 32 + t + 16]
@@ -434,7 +493,7 @@ others = [
         for k in range(t + 1):
             total += s[k]
         y[t] = total
-    """, "thread 63 of block 0 takes from shared memory 63 numbers"),
+    """, "thread 63 of block 0 loads 64 numbers from shared memory, where 32"),
     ("block_scan", """
         y[t] = x[t]
         for k in range(6):
@@ -445,6 +504,25 @@ others = [
             cuda.syncthreads()
             y[t] = v
     """, "loads y.0.: keep in a variable what is not a result yet"),
+    ("in_blocks", """
+        i = n - 1 - (b * cuda.blockDim.x + t)
+        if i >= 0:
+            y[i] = x[i] * 2
+    """, "17 would do: a warp should begin where a sector begins, at a multiple of 8"),
+    ("product", """
+        a = cuda.shared.array(272, np.float32)
+        c = cuda.shared.array(272, np.float32)
+        i, j = b // (n // 16) * 16 + t // 16, b % (n // 16) * 16 + t % 16
+        r, total = t // 16 * 17, np.float32(0)
+        for k in range(0, n, 16):
+            a[r + t % 16] = x[i * n + k + t % 16]
+            c[r + t % 16] = w[(k + t // 16) * n + j]
+            cuda.syncthreads()
+            for m in range(16):
+                total += a[r + m] * c[m * 17 + t % 16]
+            cuda.syncthreads()
+        y[i * n + j] = total
+    """, "warps wait 64 times for a bank of a: threads use numbers"),
     ("product", """
         a = cuda.shared.array(256, np.float32)
         c = cuda.shared.array(256, np.float32)
@@ -538,7 +616,7 @@ others = [
             size = (size + 5) // 6
         if t == 0:
             y[b] = s[0]
-    """, "takes from shared memory 6 numbers that others have stored, where 1 would"),
+    """, "thread 0 of block 0 loads 17 numbers from shared memory, where 16 would"),
     ("block_total", """
         s = cuda.shared.array(128, np.float32)
         s[t] = x[b * 128 + t]
@@ -560,17 +638,6 @@ others = [
         if t == 0:
             y[b] = v
     """, "all wait at 14 barriers, where 8 would do"),
-    ("block_total", """
-        s = cuda.shared.array(4, np.float32)
-        v = x[b * 128 + t]
-        for k in range(5):
-            v += cuda.shfl_xor_sync(-1, v, 1 << k)
-        if t % 32 == 0:
-            s[t // 32] = v
-        cuda.syncthreads()
-        if t == 0:
-            y[b] = s[0] + s[1] + s[2] + s[3]
-    """, "takes from shared memory 3 numbers that others have stored, where 1"),
     ("block_total", """
         s = cuda.shared.array(128, np.float32)
         if t == 0:
@@ -690,7 +757,7 @@ others = [
             if t == k:
                 s[t] += s[t - 1]
         y[t] = s[t]
-    """, "in 63 rounds, expected 6"),
+    """, "all wait at 63 barriers, where 13 would"),
     ("block_scan", """
         if t == 0:
             total = np.float32(0)
@@ -822,6 +889,44 @@ variants = [
         if t == 0:
             y[b] = s[0]
     """),
+    ("block_total", """
+        s = cuda.shared.array(4, np.float32)
+        v = x[b * 128 + t]
+        for k in range(5):
+            v += cuda.shfl_xor_sync(-1, v, 1 << k)
+        if t % 32 == 0:
+            s[t // 32] = v
+        cuda.syncthreads()
+        if t == 0:
+            y[b] = s[0] + s[1] + s[2] + s[3]
+    """),
+    ("block_total", """
+        s = cuda.shared.array(128, np.float32)
+        s[127 - t] = x[b * 128 + t]
+        cuda.syncthreads()
+        for k in range(7):
+            d = 1 << k
+            if 2 * d * t < 128:
+                s[2 * d * t] += s[2 * d * t + d]
+            cuda.syncthreads()
+        if t == 5:
+            y[b] = s[0]
+    """),
+    ("block_total", """
+        s = cuda.shared.array(128, np.float32)
+        v = x[b * 128 + t]
+        s[t] = v
+        size = 32
+        while size > 0:
+            cuda.syncthreads()
+            if t < size:
+                v += s[t + size] + s[t + 2 * size] + s[t + 3 * size]
+                s[t] = v
+            size //= 4
+        cuda.syncthreads()
+        if t == 0:
+            y[b] = s[0] + s[1]
+    """),
     ("warp_total", """
         v = x[b * 32 + t]
         for k in range(5):
@@ -890,6 +995,34 @@ variants = [
                 total += p[r * 16 + m] * q[m * 16 + c]
             cuda.syncthreads()
         y[i * n + j] = total
+    """),
+    ("block_scan", """
+        s = cuda.shared.array(64, np.float32)
+        s[t] = x[t]
+        for k in range(6):
+            d = 1 << k
+            cuda.syncthreads()
+            if (t + 1) % (2 * d) == 0:
+                s[t] += s[t - d]
+        for k in range(5):
+            d = 16 >> k
+            cuda.syncthreads()
+            if (t + 1) % (2 * d) == d and t > d:
+                s[t] += s[t - d]
+        cuda.syncthreads()
+        y[63 - t] = s[63 - t]
+    """),
+    ("block_scan", """
+        s = cuda.shared.array(2, np.float32)
+        v, total = x[t], x[t]
+        for k in range(5):
+            other = cuda.shfl_xor_sync(-1, total, 1 << k)
+            v += other if t & 1 << k else 0
+            total += other
+        if t % 32 == 0:
+            s[t // 32] = total
+        cuda.syncthreads()
+        y[t] = v + s[0] if t > 31 else v
     """),
 ]
 puzzles = Path(__file__).parent.parent / "chapters/solutions/tours/cuda_puzzles.py"

@@ -39,7 +39,8 @@ from .exercise import is_empty
 
 MOST = 10_000  # statements that a kernel may run; one of a puzzle runs hundreds
 # What a kernel is made of, as classes of Python's syntax.
-KNOWN = {*lockstep.rows, *lockstep.expressions, *lockstep.operators} - {ast.Break}
+KNOWN = {*lockstep.rows, *lockstep.expressions, *lockstep.operators}
+KNOWN -= {ast.Break, ast.AnnAssign}
 KNOWN |= {ast.AugAssign, ast.BoolOp, ast.And, ast.Or, ast.Not, ast.USub, ast.Invert}
 KNOWN |= {ast.Load, ast.Store}
 THREAD = [f"cuda.{n}.x" for n in ("threadIdx", "blockIdx", "blockDim", "gridDim")]
@@ -53,23 +54,25 @@ CALLS = {
     text.partition("(")[0]: text
     for text in (
         "cuda.syncthreads()", "cuda.shfl_xor_sync(-1, v, 16)", "max(a, b)", "min(a, b)",
-        "cuda.shared.array(64, np.float32)", "cuda.atomic.add(y, i, v)", "abs(a)",
+        "cuda.shared.array(64, np.float32)", "abs(a)",
     )
 }  # fmt: skip
 # What to write in place of what it has not, by its class or its name.
 ONE_INDEX = "an array has one index, such as `row * width + column`"
 LENGTH = "give the kernel the number of elements, as `n`"
+GLOBAL = "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"
 FLOW = "put what only some threads do into an `if`, and when to end into the `while`"
 instead: dict[Any, str] = {
     ast.Return: FLOW, ast.Break: FLOW, ast.Continue: FLOW,
     ast.Tuple: ONE_INDEX, ast.Slice: ONE_INDEX,
     ast.Pow: "write `v * v`, and `1 << k` for 2 to the power of k",
+    ast.AnnAssign: "a variable has no type here: write `a = v`",
     ast.For: "a loop is `for k in range(7)`, or a `while`",
     ast.Attribute: f"there are {', '.join(THREAD)}",
     ast.Call: f"there are {', '.join(CALLS.values())}, math.exp(v) and so on",
     "shape": LENGTH, "size": LENGTH, "len": LENGTH,
     "divmod": "write `i // n` and `i % n`", "int": "write `i // n`, or `np.int32(v)`",
-    "float": "write `np.float32(v)`",
+    "float": "write `np.float32(v)`", "cuda.grid": f"write `{GLOBAL}`",
 }  # fmt: skip
 ALL = "write it with `if`, `for`, `while`, numbers and elements of arrays"
 
@@ -92,6 +95,13 @@ class Plain(ast.NodeTransformer):
         old = ast.parse(ast.unparse(node.target), mode="eval").body
         value = ast.BinOp(old, node.op, node.value)
         return self.visit(ast.copy_location(ast.Assign([node.target], value), node))
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        assert isinstance(node.iter, ast.Call)
+        for step in node.iter.args[2:]:
+            node.iter.args[2] = ast.Call(ast.Name("step", ast.Load()), [step], [])
+        return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         first, *rest = map(self.visit, node.values)
@@ -140,10 +150,14 @@ def faults(
         case ast.Assign(targets=[ast.Tuple()]):
             yield from faults(node.value, arrays, names)
             yield node, "write a value for each name, `r, c = i // n, i % n`"
+        case ast.Assign(targets=[_, _, *_]):
+            yield node, "write a statement for each name"
         case ast.Assign(targets=[ast.Name()]) if is_array(node.value, arrays):
             parts = [node.value] if isinstance(node.value, ast.Call) else []
         case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=ends), orelse=[]):
             parts = [*ends, *node.body]
+        case ast.While(orelse=[first, *_]) | ast.For(orelse=[first, *_]):
+            yield first, "a loop has no `else`: write what comes after it below it"
         case ast.For():
             yield node.iter, instead[ast.For]
         case ast.Subscript(value=ast.Name(id=name)) if name in arrays:
@@ -152,8 +166,7 @@ def faults(
             if advice := call_fault(node):
                 yield node, advice
             called = ast.unparse(node.func)
-            parts = node.args[called.startswith("cuda.atomic.") :]
-            parts = [] if called == SHARED else parts
+            parts = [] if called == SHARED else node.args
         case ast.Attribute(attr=name):
             if (text := ast.unparse(node)) not in {*THREAD, *NUMBERS}:
                 yield node, instead.get(name) or like(text) or instead[ast.Attribute]
@@ -176,6 +189,8 @@ def call_fault(node: ast.Call) -> str:
     of_math = "math." + called.split(".")[-1]
     if of_math.removeprefix("math.") not in vars(math):
         of_math = ""
+    if called.startswith("cuda.atomic."):
+        return "threads take turns at it; do it without `cuda.atomic`"
     form = CALLS.get(called)
     if form is None:
         if called not in DTYPES and called != of_math:
@@ -319,12 +334,34 @@ class Careful(lockstep.Lockstep):
         return np.full(self.lanes.lane.shape, name in self.names)
 
     def value(self, node: ast.AST, mask: np.ndarray) -> Any:
+        if isinstance(node, ast.BinOp):
+            x, y = self.value(node.left, mask), self.value(node.right, mask)
+            if isinstance(node.op, ast.FloorDiv | ast.Mod):
+                whole = np.result_type(x, y).kind in "biu"
+                self.refuse(whole & np.equal(y, 0), mask, "divides by 0")
+            if isinstance(node.op, ast.LShift | ast.RShift):
+                far = np.less(y, 0) | np.greater(y, 63)
+                self.refuse(far, mask, "shifts by a number that is not 0 to 63")
+            return lockstep.operators[type(node.op)](x, y)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "step":
+            # Of threads that do not count, it is that of one that does.
+            step = self.lanes.spread(self.value(node.args[0], mask))
+            first = step[mask.argmax()]
+            self.refuse(step == 0, mask, "has a step of 0")
+            other = (step > 0) != (first > 0)
+            self.refuse(other, mask, "has a step of another sign than others")
+            return np.where(mask, step, first)
         if isinstance(node, ast.Name) and node.id in self.partly:
             others = mask & ~self.set_by(node.id)
             if others.any():
                 who = Memory.who(self.lanes, others.argmax())
                 raise Unset(f"{who} uses {node.id}, which it has not set")
         return super().value(node, mask)
+
+    def refuse(self, wrong: Any, mask: np.ndarray, does: str) -> None:
+        """Raise NoKernel if a thread does what is undefined."""
+        if (wrong := mask & wrong).any():
+            raise NoKernel(f"{Memory.who(self.lanes, wrong.argmax())} {does}")
 
     def barrier(self, mask: np.ndarray) -> None:
         self.together("barriers", mask)
@@ -364,7 +401,10 @@ def kernel_tree(
     known = {n.id for n in names if isinstance(n.ctx, ast.Store)} | set(given)
     for stmt in function.body:
         for node, advice in faults(stmt, arrays, known):
-            what = f"`{ast.unparse(node)}` does not run in lock-step: {advice}"
+            does = "does not run in lock-step"
+            if isinstance(node, ast.Name) and node.id not in known | arrays:
+                does = "is no variable or parameter of this kernel"
+            what = f"`{ast.unparse(node)}` {does}: {advice}"
             raise NoKernel(located(what, node, lines))
     plain = Plain(threads, blocks)
     function.decorator_list = []
@@ -378,7 +418,9 @@ def located(text: str, node: Any, lines: list[str]) -> str:
     return "\n".join([*textwrap.wrap(text, 80, break_on_hyphens=False), where])
 
 
-def launch(kernel: Callable[..., Any], blocks: int, threads: int, *given: Any) -> Ran:
+def launch(
+    kernel: Callable[..., Any], blocks: int = 0, threads: int = 0, *given: Any
+) -> Ran:
     """Run a kernel on arrays and numbers: -> `Ran`.
 
     Args:
@@ -388,6 +430,11 @@ def launch(kernel: Callable[..., Any], blocks: int, threads: int, *given: Any) -
     Raises:
       OutOfBounds, Unset, Race, Divergence: where it does what is undefined; NoKernel.
     """
+    if not all(isinstance(n, int) and n > 0 for n in (blocks, threads)):
+        raise NoKernel(
+            "say how many blocks, and how many threads of each, before what the kernel "
+            f"is given: `{kernel.__name__}, 1, 64, ...`"
+        )
     if threads % WARP or not 0 < threads <= MOST_THREADS:
         raise NoKernel(
             f"a block has a multiple of {WARP} threads, {MOST_THREADS:,} at the most; "
@@ -398,6 +445,13 @@ def launch(kernel: Callable[..., Any], blocks: int, threads: int, *given: Any) -
     if len(names) != len(given):
         raise NoKernel(f"the kernel takes {', '.join(names)}; given are {len(given)}")
     pairs = dict(zip(names, given, strict=True))
+    for name, value in pairs.items():
+        if np.ndim(value) != (1 if isinstance(value, np.ndarray) else 0):
+            kind = f"{type(value).__name__} with {np.ndim(value)} axes"
+            raise NoKernel(
+                f"{name} is a {kind}: a kernel is given numbers, and arrays of NumPy "
+                "with one axis, such as `x.reshape(-1)`"
+            )
     function, lines = kernel_tree(kernel, threads, blocks, pairs)
     numbers = {n: repr(x) for n, x in pairs.items() if not isinstance(x, np.ndarray)}
     function.args.args = [a for a in function.args.args if a.arg not in numbers]
@@ -515,7 +569,9 @@ def moved(ran: Ran, name: str) -> str:
     return f"{ran.sectors(name)} sectors in all"
 
 
-def look(kernel: Callable[..., Any], blocks: int, threads: int, *given: Any) -> None:
+def look(
+    kernel: Callable[..., Any], blocks: int = 0, threads: int = 0, *given: Any
+) -> None:
     """Say what a kernel moves and breaks, and draw who uses what."""
     if is_empty(kernel):
         print(f"`{kernel.__name__}` is empty so far")

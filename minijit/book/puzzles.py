@@ -5,7 +5,7 @@
             x = values[: blocks * 64]
             judge(flip_blocks, Case(
                 blocks, 64, dict(x=x, y=unset(len(x))), x.reshape(-1, 64)[:, ::-1],
-                each=dict(x=1, y=1), rounds=1, takes=1, waits=1))
+                each=dict(x=1, y=1), shared=1, waits=1))
 
 A case is one launch.  `judge` runs it, compares `y`, and raises `CaseFailed` with the
 first promise that does not hold: which, by whom, how many came and how many are enough.
@@ -38,9 +38,9 @@ class Case:
         is divided; what a thread loads twice is one element.
       loads: {array: how many elements all threads load at most}.
       sectors: {array: in how many pieces of 32 bytes it is moved at most}.
-      rounds: how many times threads of a block take from shared memory what other
-        threads have stored; what lies between two barriers is one time.  None: any.
-      takes: how many such numbers one thread takes in a round at most.
+      shared: how many numbers one thread loads from shared memory at most, some of
+        them stored by others; what it loads again before the next barrier is one
+        number.  0: there is no shared memory.  None: any.
       waits: how many barriers a thread comes to at most.  None: any.
       exchanges: how many a thread makes.  None: any.
       banks: whether warps may wait for a bank of shared memory.
@@ -54,8 +54,7 @@ class Case:
     each: dict[str, int] = field(default_factory=dict)
     loads: dict[str, int] = field(default_factory=dict)
     sectors: dict[str, int] = field(default_factory=dict)
-    rounds: int | None = None
-    takes: int = 1
+    shared: int | None = None
     waits: int | None = None
     exchanges: int | None = None
     banks: bool = True
@@ -135,13 +134,9 @@ def numbers(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
 
 
 def means(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
-    for access in [*ran.of(what="combines"), *ran.of("y", what="loads")]:
-        does = f"{who(access.threads[0], case)} {access.what}"
-        yield f"{does} {access.name}[{access.places[0]}]: " + (
-            "do it without `cuda.atomic`"
-            if access.what == "combines"
-            else "keep in a variable what is not a result yet"
-        )
+    for access in ran.of("y", what="loads"):
+        does = f"{who(access.threads[0], case)} loads y[{access.places[0]}]"
+        yield f"{does}: keep in a variable what is not a result yet"
 
 
 def divided(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
@@ -178,43 +173,42 @@ def neighbours(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
     for name, most in case.sectors.items():
         what = "store" if name == "y" else "load"
         used = first_uses(ran, name, what + "s")
-        sector = used.place * case.given[name].itemsize // SECTOR
-        many = len({*zip(used.step, used.thread // WARP, sector, strict=True)})
+        each = SECTOR // case.given[name].itemsize
+        warps: dict[Any, set[int]] = {}  # {step, warp: the places that it uses at once}
+        for thread, place, _, _, step in used.tolist():
+            warps.setdefault((step, thread // WARP), set()).add(place)
+        many = sum(len({i // each for i in places}) for places in warps.values())
         if many > most:
+            close = all(max(i) - min(i) < len(i) for i in warps.values())
+            enough = close and sum(-(-len(i) // each) for i in warps.values()) <= most
+            advice = f"neighbouring threads should {what} neighbours at once"
+            if enough:
+                advice = "a warp should begin where a sector begins, at a multiple of 8"
             yield (
                 f"to {what} {name} takes {counted(many, 'sector')}, where {most} would "
-                f"do:\nneighbouring threads should {what} neighbours at once"
+                f"do:\n{advice}"
             )
 
 
-def rounds(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
-    if case.rounds is None:
+def shared(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    if case.shared is None:
         return
-    if case.rounds == 0 and ran.of(shared=True):
+    if case.shared == 0 and ran.of(shared=True):
         yield "do it without shared memory"
-    used = ran.uses(shared=True, what="loads")
-    taken = {
-        (t // case.threads, waited, t, place)
-        for t, place, is_taken, waited, _ in used.tolist()
-        if is_taken
-    }
-    of_blocks = Counter(block for block, _ in {key[:2] for key in taken})
-    if not of_blocks and case.rounds:
+    used = ran.of(shared=True, what="loads")
+    if case.shared and not any(access.taken.any() for access in used):
         yield "no thread takes from shared memory what another one has stored"
-    key, many = most_often(key[:3] for key in sorted(taken))
-    if many > case.takes:
+    loads = {
+        (thread, a.name, place, waited)
+        for a in used
+        for thread, place, waited in zip(a.threads, a.places, a.waited, strict=True)
+    }
+    lane, many = most_often(sorted(thread for thread, *_ in loads))
+    if many > case.shared:
         yield (
-            f"between two barriers {who(key[2], case)} takes from shared memory {many} "
-            f"numbers\nthat others have stored, where {case.takes} would do: divide "
-            "the work among all threads"
+            f"{who(lane, case)} loads {counted(many, 'number')} from shared memory,\n"
+            f"where {case.shared} would do: divide the work among all threads"
         )
-    for block in range(case.blocks):
-        if (many := of_blocks[block]) != case.rounds:
-            yield (
-                f"in block {block} threads take what others have stored in "
-                f"{counted(many, 'round')}, expected {case.rounds}:\na round is what "
-                "lies between two barriers"
-            )
 
 
 def waits(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
@@ -232,14 +226,14 @@ def exchanges(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
 
 
 def banks(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
-    if not case.banks and ran.conflicts:
-        worst = max(ran.counts, key=lambda name: ran.counts[name].conflicts)
-        yield (
-            f"warps wait {counted(ran.conflicts, 'time')} for a bank of {worst}: "
-            "threads use numbers\nthat are a multiple of 32 apart"
-        )
+    for name, count in ran.counts.items():
+        if not case.banks and count.conflicts:
+            yield (
+                f"warps wait {counted(count.conflicts, 'time')} for a bank of {name}: "
+                "threads use numbers\nthat are a multiple of 32 apart"
+            )
 
 
 promises = (
-    numbers, means, divided, loaded, neighbours, rounds, waits, exchanges, banks
+    numbers, means, divided, loaded, neighbours, shared, waits, exchanges, banks
 )  # fmt: skip

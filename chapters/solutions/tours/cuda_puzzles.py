@@ -91,12 +91,12 @@ def flip_blocks(x, y):
 
 def check_flip_blocks(flip_blocks):
     """Load in order, wait, and turn around while reading from shared memory."""
-    for blocks in 4, 1:
+    for blocks in 4, 7, 1:
         x = values[: blocks * 64]
         given = dict(x=x, y=unset(len(x)))
         judge(flip_blocks, Case(
             blocks, 64, given, x.reshape(-1, 64)[:, ::-1], each=dict(x=1, y=1),
-            rounds=1, takes=1, waits=1,
+            shared=1, waits=1,
         ))  # fmt: skip
 
 
@@ -115,13 +115,13 @@ def three_sums(x, y, n):
 
 def check_three_sums(three_sums):
     """The first and the last thread of a block load a neighbour of the block, too."""
-    for n in 256, 64:
+    for n in 256, 448, 64:
         x, blocks = values[:n], n // 64
         given = dict(x=x, y=unset(n), n=n)
         judge(three_sums, Case(
             blocks, 64, given, np.convolve(x, [1, 1, 1], "same"),
             each=dict(x=3, y=1), loads=dict(x=blocks * 66 - 2),
-            rounds=1, takes=3, waits=1,
+            waits=1,
         ))  # fmt: skip
 
 
@@ -141,12 +141,12 @@ def block_total(x, y):
 
 def check_block_total(block_total):
     """In each round half of the threads add what others have, after a barrier."""
-    for blocks in 4, 1:
+    for blocks in 4, 7, 1:
         x = values[: blocks * 128]
         given = dict(x=x, y=unset(blocks))
         judge(block_total, Case(
             blocks, 128, given, x.reshape(-1, 128).sum(1), each=dict(x=1, y=1),
-            sectors=dict(x=blocks * 16), rounds=7, takes=1, waits=8,
+            sectors=dict(x=blocks * 16), shared=16, waits=8,
         ))  # fmt: skip
 
 
@@ -163,12 +163,12 @@ def warp_total(x, y):
 
 def check_warp_total(warp_total):
     """`cuda.shfl_xor_sync(-1, v, 16)` is the v of the thread 16 further, or before."""
-    for blocks in 4, 1:
+    for blocks in 4, 7, 1:
         x = values[: blocks * 32]
         given = dict(x=x, y=unset(blocks))
         judge(warp_total, Case(
             blocks, 32, given, x.reshape(-1, 32).sum(1), each=dict(x=1, y=1),
-            sectors=dict(x=blocks * 4), rounds=0, exchanges=5,
+            sectors=dict(x=blocks * 4), shared=0, exchanges=5,
         ))  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def check_turned(turned):
         given = dict(x=x, y=unset(n * n), n=n)
         judge(turned, Case(
             tiles * tiles, 32, given, x.reshape(n, n).T, each=dict(x=32, y=32),
-            sectors=dict(x=least, y=least), rounds=1, takes=32, waits=1, banks=False,
+            sectors=dict(x=least, y=least), waits=1, banks=False,
         ))  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def softmax_rows(x, y):
 
 def check_softmax_rows(softmax_rows):
     """First all threads find the largest number, m, then the sum of `exp(v - m)`."""
-    for blocks in 4, 1:
+    for blocks in 4, 7, 1:
         x = values[: blocks * 32] * np.float32(20)
         x[-32:] = -200 - np.abs(x[-32:])
         x.flags.writeable = False
@@ -218,7 +218,7 @@ def check_softmax_rows(softmax_rows):
         given = dict(x=x, y=unset(len(x)))
         judge(softmax_rows, Case(
             blocks, 32, given, powers / powers.sum(1, keepdims=True), near=1e-5,
-            each=dict(x=1, y=1), rounds=0, exchanges=10,
+            each=dict(x=1, y=1), shared=0, exchanges=10,
         ))  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def check_block_scan(block_scan):
     for x in values[:64], values[64:128]:
         given = dict(x=x, y=unset(64))
         judge(block_scan, Case(
-            1, 64, given, np.cumsum(x), each=dict(x=1, y=1), rounds=6, takes=1, waits=13
+            1, 64, given, np.cumsum(x), each=dict(x=1, y=1), shared=32, waits=13
         ))  # fmt: skip
 
 
@@ -272,5 +272,5 @@ def check_product(product):
             tiles * tiles, 256, given, x.reshape(n, n) @ w.reshape(n, n),
             each=dict(x=tiles, w=tiles, y=1),
             sectors=dict(x=least, w=least, y=n * n // 8),
-            rounds=tiles, takes=30, waits=2 * tiles, banks=False,
+            waits=2 * tiles, banks=False,
         ))  # fmt: skip
