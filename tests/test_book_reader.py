@@ -128,6 +128,21 @@ def test_cells_that_are_run_before_the_first_one(book: Book):
     assert "toy.flatten is built in this chapter" in told, told
 
 
+UNREAD = """
+shell.run_cell("%load_ext minijit.book\\n%chapter 1")
+for line in "return x * x * x", "return = x", "return x":
+    shell.run_cell("def cube(x):\\n    " + line)
+    print("of", line)
+    shell.run_cell("%check cube")
+"""
+
+
+def test_a_cell_that_python_cannot_read_is_not_judged_by_an_older_one(book: Book):
+    first, second, third = in_kernel(book, UNREAD).split("of return")[1:]
+    says = "not yet: the cell that defines cube did not run: a SyntaxError"
+    assert says in second and says not in first + third
+
+
 def test_the_first_cell_of_a_copy_of_an_editable_install(book: Book):
     """Nothing in the copy's folder shadows the library, nor is in its way."""
     guard = book.root / "my_chapters" / "toy" / "__init__.py"  # as `start` once made it

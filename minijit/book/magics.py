@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from .text import names
 from .units import Unit
 
 workshop: Workshop | None = None
+# What cells define that Python could not read when they were last run.
+unread: set[str] = set()
 
 
 def register(shell: Any) -> None:
@@ -118,6 +121,7 @@ def register(shell: Any) -> None:
         shell.events.register("post_run_cell", lambda result: go_on(shell))
     if announce not in shell.events.callbacks["pre_run_cell"]:
         shell.events.register("pre_run_cell", announce)
+        shell.events.register("post_run_cell", note_unread)
 
 
 def announce(info: Any) -> None:
@@ -132,6 +136,14 @@ def announce(info: Any) -> None:
     failing = failing_cells().get(text)
     if failing and (failing.pop(0) if len(failing) > 1 else failing[0]):
         print(MEANT)
+
+
+def note_unread(result: Any) -> None:
+    """Note what a cell defines if it did not run, for an older one is still there."""
+    defined = set(re.findall(r"(?m)^(?:def|class) (\w+)", result.info.raw_cell or ""))
+    unread.difference_update(defined)
+    if isinstance(result.error_before_exec, SyntaxError):
+        unread.update(defined)
 
 
 def build_heads() -> dict[str, str]:
@@ -330,6 +342,8 @@ def check_exercise(name: str, namespace: dict[str, Any]) -> str:
     """The verdict on the reader's answer to an exercise of the open chapter."""
     __tracebackhide__ = True
     shop = opened()
+    if name in unread:
+        return f"not yet: the cell that defines {name} did not run: a SyntaxError"
     space = exercise.solutions(home(), shop.stage.chapter)
     if name not in namespace:
         return f"not yet: run the cell that defines {name} first"
