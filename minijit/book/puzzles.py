@@ -90,7 +90,7 @@ def counted(many: int, what: str) -> str:
     return f"{many:,} {what}{'s' * (many != 1)}"
 
 
-def who(lane: int, case: Case) -> str:
+def who(lane: Any, case: Case) -> str:
     """What messages call a thread that is counted through the grid."""
     block, thread = divmod(int(lane), case.threads)
     return f"thread {thread} of block {block}"
