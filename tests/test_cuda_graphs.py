@@ -174,6 +174,10 @@ def test_what_a_device_cannot_do_runs_between_two_graphs(device):
     executable = run.lower(x34).compile().executable
     assert [type(n) for n in executable.nodes.steps].count(HostNode) == 1
     assert dict(executable.fallbacks)["sort"]
+    three = nodes_of(lambda *args: lax.sort(args, num_keys=1), x34, x34 + 1, x34 * 2)
+    (host,) = three.steps
+    names = [[ref.memory.name for ref in side] for side in (host.reads, host.writes)]
+    assert names == [["in0", "in1", "in2"], ["out0", "out1", "out2"]]
 
 
 def test_a_growing_tape_says_why_it_stays_on_the_cpu(device):

@@ -19,7 +19,7 @@ from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Const, Load, as_index, op
 from ...compile.loops.scalars import BOOL, INDEX
 from ...compile.loops.statements import Call, For, Kernel, Program, Store, statements
-from ...compile.memory.overwriting import nest, read_by, written_by
+from ...compile.memory.overwriting import nest, written_by
 from ...compile.settings import config
 from ...trace.jaxprs.memory import memoised
 from ...transform.control_flow.branches import cond_p
@@ -123,14 +123,10 @@ def on_host(builder, step, places):
 first_rows.append(on_host)
 
 
-def stored_by(step):
-    """The buffers of a program that a kernel or call writes, each once."""
-    return tuple(b for b in written_by(step) if b.space == "global")
-
-
 def host_call(call):
     """(buffers it reads, buffers it writes, function of arrays): a call on the CPU."""
-    inputs, outputs = tuple(read_by(call)), stored_by(call)
+    sides = call.inputs, call.outputs
+    inputs, outputs = (distinct(v.buffer for v in side) for side in sides)
     program = Program("host", inputs, outputs, (), (), (call,))
     return inputs, outputs, load(program, "llvm").run
 
@@ -139,7 +135,8 @@ def host_kernel(kernel):
     """As `host_call`; a kernel may write some elements only, so it is given all."""
     text = kernel_texts[type(kernel)](kernel)
     function = text.launch(functions_of([text])[text.key], *text.facts)
-    numbers, stored = [c.value for c in text.numbers], stored_by(kernel)
+    numbers, written = [c.value for c in text.numbers], written_by(kernel)
+    stored = tuple(b for b in text.buffers if b in written)
 
     def run(*arrays):
         arrays = dict(zip(text.buffers, map(np.array, arrays), strict=True))

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from ...compile.loops.scalars import BOOL, INDEX
-from ...compile.loops.statements import Swap, statements
 from ..llvm.loops import LoopWriter
+from ..llvm.regions import move_swapped
 from ..llvm.target import binding, run_passes
 from ..llvm.types import kind_of, memory_type, register_type
 from .device_functions import device_module
@@ -220,9 +220,7 @@ def module_of(name, launch):
     writer.pointers = {buffer: f"%{own}" for buffer, own in names.items()}
     walker = GridWalker(writer, launch)
     walker.memory()
-    swaps = [s for s in statements(body) if isinstance(s, Swap)]
-    for buffer in dict.fromkeys(b for s in swaps for b in (s.first, s.second)):
-        writer.moves(buffer)
+    move_swapped(writer, body)
     walker.run()
     given = ", ".join(f"ptr noalias align 16 %{own}" for own in names.values())
     limits = f'"nvvm.maxntid"="{launch.threads}"'

@@ -139,9 +139,7 @@ def write_body(writer, body, buffers, headers=(), given=()):
             writer.on_stack(buffer)
         elif buffer.space == "table" and buffer not in writer.rows:
             writer.table(buffer, headers[buffer] if buffer in headers else None)
-    swaps = [s for s in statements(body) if isinstance(s, Swap)]
-    for buffer in dict.fromkeys(b for s in swaps for b in (s.first, s.second)):
-        writer.moves(buffer)
+    move_swapped(writer, body)
     Walker(writer).block(body)
     leave(writer, headers, given)
     if not writer.leaves:
@@ -150,6 +148,13 @@ def write_body(writer, body, buffers, headers=(), given=()):
     writer.begin("stop")
     leave(writer, headers, given)
     return "true"
+
+
+def move_swapped(writer, body):
+    """Keep the pointers to buffers that swap on the stack."""
+    swaps = [s for s in statements(body) if isinstance(s, Swap)]
+    for buffer in dict.fromkeys(b for s in swaps for b in (s.first, s.second)):
+        writer.moves(buffer)
 
 
 def leave(writer, headers, given):
