@@ -11,7 +11,7 @@ from pathlib import Path
 
 import book_toy
 import pytest
-from test_book_course import BOOKS, WRONG, book, write
+from test_book_course import BOOKS, JVP, WRONG, book, write
 
 from minijit.book import confine
 from minijit.book.classroom import COURSE, export
@@ -22,7 +22,6 @@ from minijit.book.reader import copy_folder, copy_of, start
 
 __all__ = ["book"]
 confined = pytest.mark.skipif(bool(confine.missing()), reason=confine.missing())
-JVP = "    y, f = lin_rules[p](*primals)\n    return y, f(*tangents)"
 SECONDS = 8
 EVIL = {
     "endless": "    while True: pass",

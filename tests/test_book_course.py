@@ -17,6 +17,7 @@ from minijit.book.build import Workshop
 from minijit.book.colours import SESSION, verdict
 from minijit.book.course import HOLE, emptied, tasks
 from minijit.book.grade import (
+    ONLY_PASS,
     VERSIONS,
     check_task,
     grade,
@@ -25,9 +26,10 @@ from minijit.book.grade import (
     own_code,
     prove,
     solution_text,
+    trials,
     words,
 )
-from minijit.book.notebook import BuildCell, build_cells, dump, load, source
+from minijit.book.notebook import BuildCell, build_cells, code_cell, dump, load, source
 from minijit.book.progress import table as table_of
 from minijit.book.project import Book, BookError
 from minijit.book.reader import copy_folder, copy_of, start
@@ -143,6 +145,20 @@ def test_wrong_versions_must_be_caught(book: Book):
     ]
 
 
+def test_a_cell_that_lacks_a_function_must_not_count(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+):
+    chapter = book.chapter("3")
+    found = {t.why: t.mark for t in trials(book, chapter) if t.mark.why}
+    renamed = [f"`{name}` has another name" for name in ("sin_lin", "jvp")]
+    assert [*found] == [ONLY_PASS, *renamed]
+    assert found[ONLY_PASS].why == "this cell defines no `jvp`"
+    monkeypatch.setattr("minijit.book.grade.not_written", lambda *_: None)
+    told = list(prove(book, chapter))
+    assert f"chapter 3, task sin_lin: right, though {ONLY_PASS}" in told
+    assert f"chapter 3, task jvp: right, though {renamed[1]}" in told
+
+
 def test_where_no_test_ran_nothing_is_wrong(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ):
@@ -188,12 +204,7 @@ def test_a_chapter_written_by_hand(book: Book, tmp_path: Path):
     assert "%check sin_lin" in cells and "%check jvp" in cells
     assert table(book) == ["sin_lin not written", "jvp not written"]
 
-    write(
-        book,
-        "3",
-        "jvp",
-        "    y, f = lin_rules[p](*primals)\n    return y, f(*tangents)",
-    )
+    write(book, "3", "jvp", JVP)
     write(book, "3", "sin_lin", WRONG)
     assert table(book) == ["sin_lin wrong 0 of 1", "jvp right 1 of 1"]
     rows, right = grade(book, [book.chapter("3")], tmp_path / "report.xml")
@@ -215,6 +226,73 @@ def test_a_chapter_written_by_hand(book: Book, tmp_path: Path):
         cell["source"] = text.replace("def sin_lin", HELPER + "def sin_lin")
     dump(notebook, path)
     assert table(book) == ["sin_lin right 1 of 1", "jvp right 1 of 1"]
+
+
+JVP = "    y, f = lin_rules[p](*primals)\n    return y, f(*tangents)"
+LACKS = "this cell defines no `sin_lin`"
+ABSENT = {
+    "only pass": "pass",
+    "another name": f"def sine_lin(x):\n{BOOKS}",
+    "a class of that name": "class sines:\n    def sin_lin(x):\n        return x",
+    "imported": "from toy.transform.lin import sin_lin",
+}
+
+
+def replace_cell(book: Book, name: str, body: str) -> None:
+    """Write another text below the `%%build` line of chapter 3's cell of a function."""
+    path = copy_of(book, book.chapter("3"))
+    notebook = load(path)
+    for cell in notebook["cells"]:
+        head, _, text = source(cell).partition("\n")
+        if head.startswith("%%build") and f"def {name}(" in text:
+            cell["source"] = f"{head}\n{body}"
+    dump(notebook, path)
+
+
+@pytest.mark.parametrize("body", ABSENT.values(), ids=[*ABSENT])
+def test_what_a_cell_does_not_define_is_not_written(
+    book: Book, close: None, tmp_path: Path, body: str
+):
+    """The tests would pass: the book's version stands in."""
+    list(start(book, write=True))
+    write(book, "3", "jvp", JVP)
+    replace_cell(book, "sin_lin", body)
+    rows, right = grade(book, [book.chapter("3")], tmp_path / "report.xml")
+    assert not right
+    assert table(book) == ["sin_lin not written", "jvp right 1 of 1"]
+    assert rows[2].strip() == LACKS
+    assert f"not written: {LACKS}" in (tmp_path / "report.xml").read_text()
+    # In the notebook the cell has run, and the same is said of it.
+    magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
+    task = tasks(book, book.chapter("3"))[0]
+    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
+    shop.build_cell(task.file, f"{head}lin_rules = {{}}", {}, "above")
+    if body != ABSENT["imported"]:
+        shop.build_cell(task.file, body, {}, task.cell)
+        assert magics.check_answer("sin_lin", {}) == f"not written: {LACKS}"
+
+
+def test_what_another_cell_defines_is_written(book: Book):
+    """A task in two cells; and of two texts of it the last one counts."""
+    list(start(book, write=True))
+    write(book, "3", "jvp", JVP)
+    path = copy_of(book, book.chapter("3"))
+    for body, state in ((BOOKS, "right 1 of 1"), (WRONG, "wrong 0 of 1")):
+        notebook = load(path)
+        text = f"%%build toy/transform/lin.py\ndef sin_lin(x):\n{body}"
+        notebook["cells"].append(code_cell(text, f"another {state}"))
+        dump(notebook, path)
+        assert table(book) == [f"sin_lin {state}", "jvp right 1 of 1"]
+
+
+def test_a_class_may_stand_for_a_function(book: Book):
+    list(start(book, write=True))
+    write(book, "3", "jvp", JVP)
+    inside = BOOKS.replace("    ", "        ").replace("return", "self.both =")
+    called = f"class sin_lin:\n    def __init__(self, x):\n{inside}\n\n"
+    called += "    def __iter__(self):\n        return iter(self.both)"
+    replace_cell(book, "sin_lin", called)
+    assert table(book)[0] == "sin_lin right 1 of 1"
 
 
 def test_text_that_is_no_python_is_wrong(book: Book):

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import re
 import secrets
 import signal
 import subprocess
@@ -25,17 +26,18 @@ from pathlib import Path
 
 from . import stages
 from .cases import ADDRESS, labelled
-from .course import HOLE, Task, emptied, tasks
+from .course import HOLE, Task, emptied, holes, tasks
 from .notebook import load, parse_build, source
 from .project import Book, BookError, Chapter, read_book
 from .reader import copy_folder, copy_of
-from .splice import overlaid
+from .splice import defined, overlaid
 from .stage import write_stage, write_staged
 from .units import Unit, read_cell
 
 VERSIONS = "tests/wrong_versions.toml"
 ENOUGH = 3  # wrong versions of a task, at least
 BOOKS, EMPTY = "the book's text", "nothing is in it"  # versions that are not in there
+ONLY_PASS = "only `pass` is in it"
 SECONDS = 120  # that the tests of some tasks may take
 # Each result is a line of a file as soon as it is known, behind a word that only this
 # process was told; and a test that fails for certain says whether failures are told.
@@ -96,6 +98,7 @@ class Mark:
     task: Task
     state: str
     failures: Failures
+    why: str = ""  # what is not written
 
     @property
     def passed(self) -> int:
@@ -104,11 +107,11 @@ class Mark:
 
     @property
     def first(self) -> list[str]:
-        """The test that fails first, and what it says."""
+        """The test that fails first, and what it says; or what is not written."""
         for test, told in self.failures.items():
             if told:
                 return [test, *told]
-        return []
+        return [self.why] if self.why else []
 
 
 def run_named(
@@ -244,18 +247,46 @@ def concerns(test: str, task: Task) -> bool:
 # -- one task, in a kernel
 
 
-def check_task(book: Book, task: Task, cells: Sequence[Sequence[Unit]]) -> Mark:
-    """A task's mark on what the reader has built.
+def not_written(task: Task, units: Sequence[Unit]) -> Mark | None:
+    """A task's mark if some units do not write all of it.
+
+    The tests cannot say that: of what is not there, the library has the book's text.
+    """
+    lacks = lacking(task, filled(units))
+    if not lacks:
+        return None
+    if any(HOLE in u.text for u in units):
+        return Mark(task, "not written", {})
+    names = " and no ".join(f"`{name}`" for name in lacks)
+    return Mark(task, "not written", {}, f"this cell defines no {names}")
+
+
+def filled(units: Sequence[Unit]) -> list[Unit]:
+    """The units in which nothing is left to be written."""
+    return [u for u in units if HOLE not in u.text]
+
+
+def lacking(task: Task, units: Sequence[Unit]) -> list[str]:
+    """Which functions of a task some units do not define."""
+    there = defined(u for u in units if u.file == task.file)
+    return [name for name in task.functions if name not in there]
+
+
+def check_task(
+    book: Book, task: Task, cells: Sequence[Sequence[Unit]], ran: bool = False
+) -> Mark:
+    """A task's mark on what the reader has built; `ran` says that its cell has run.
 
     All that was written is tested together; if that is wrong, the task is tested by
     itself among the book's statements, so that it is not blamed for another's mistake.
     """
-    mine = [u for units in cells for u in units if task.holds(u.file, u.key)]
-    if not mine:
+    found = [u for units in cells for u in units]
+    mine = [u for u in found if task.holds(u.file, u.key)]
+    if not ran and lacking(task, found) == [*task.functions]:
         return Mark(task, "not run", {})
-    if any(HOLE in u.text for u in mine):
-        return Mark(task, "not written", {})
-    every = [[u for u in units if HOLE not in u.text] for units in cells]
+    if mark := not_written(task, mine):
+        return mark
+    every = [filled(units) for units in cells]
     alone = [[u for u in units if u in mine or u.book is None] for units in every]
     mark = Mark(task, "not tested", {})
     for some in [every, alone] if edits(every) > edits(alone) else [every]:
@@ -280,6 +311,8 @@ def words(mark: Mark) -> list[str]:
         return [f"right: {'its test passes' if mark.passed == 1 else several}"]
     if mark.state == "not run":
         return [f"not yet: run the build cell of {name} first"]
+    if mark.why:
+        return [f"{mark.state}: {mark.why}"]
     if mark.state == "not written":
         return [f"not yet: {name} is yours to write; it is empty so far"]
     if mark.state == "not tested":
@@ -316,25 +349,26 @@ def marks(
     if not path.exists():
         return [Mark(t, "no copy", {}) for t in todo]
     texts = written(book, path)
-    known = {t.cell: text for t in todo if (text := text_of(t, texts))}
+    own = {t.cell: texts_of(t, texts) for t in todo}
     found: dict[str, Mark] = {}
     for task in todo:
-        if task.cell not in known or HOLE in known[task.cell][1]:
-            found[task.cell] = Mark(task, "not written", {})
+        units = [u for text in own[task.cell] for u in text[0]]
+        why = [told for _, text, told in own[task.cell] if told and HOLE not in text]
+        if why:
+            found[task.cell] = Mark(task, "wrong", {task.file: [f"  {why[0]}"]})
+        elif mark := not_written(task, units):
+            found[task.cell] = mark
     rest = [t for t in todo if t.cell not in found]
-    for task in list(rest):
-        if why := known[task.cell][2]:
-            found[task.cell] = Mark(task, "wrong", {task.file: [f"  {why}"]})
-            rest.remove(task)
     if rest:
-        good = [t for t in texts.values() if t[0] and HOLE not in t[1]]
-        together = tested(book, chapter, [t[0] for t in good], rest, limits)
+        good = [units for t in texts.values() if (units := filled(t[0]))]
+        together = tested(book, chapter, good, rest, limits)
         found |= {task.cell: marked(task, together) for task in rest}
         wrong = [t for t in rest if found[t.cell].state == "wrong"]
         if wrong and len(good) > 1:
             alone = [
-                marked(t, tested(book, chapter, [known[t.cell][0]], [t], limits))
+                marked(t, tested(book, chapter, cells, [t], limits))
                 for t in wrong
+                for cells in [[filled(text[0]) for text in own[t.cell]]]
             ]
             if any(m.state == "wrong" for m in alone):
                 found |= {m.task.cell: m for m in alone}
@@ -360,10 +394,12 @@ def written(book: Book, path: Path) -> dict[str, Text]:
     return found
 
 
-def text_of(task: Task, texts: dict[str, Text]) -> Text | None:
-    """What a copy has of a task: in its cell, or in another one that holds it."""
-    held = (t for t in texts.values() if any(task.holds(u.file, u.key) for u in t[0]))
-    return texts.get(task.cell) or next(held, None)
+def texts_of(task: Task, texts: dict[str, Text]) -> list[Text]:
+    """What a copy has of a task: its cell, and others that define some of it."""
+    return [
+        text for id, text in texts.items()
+        if id == task.cell or lacking(task, text[0]) != [*task.functions]
+    ]  # fmt: skip
 
 
 def tested(
@@ -429,7 +465,8 @@ def as_junit(found: list[Mark]) -> xml.Element:
                 bad = xml.SubElement(element, "failure", {"message": what})
                 bad.text = "\n".join(m.first)
             elif m.state != "right":
-                xml.SubElement(element, "skipped", {"message": m.state})
+                told = ": ".join([m.state, *m.first[:1]])
+                xml.SubElement(element, "skipped", {"message": told})
     return root
 
 
@@ -473,9 +510,10 @@ def remembered_marks(book: Book, chapter: Chapter) -> list[Mark]:
     key = fingerprint(book, chapter)
     todo = {t.cell: t for t in tasks(book, chapter)}
     if key not in known:
-        known[key] = [[m.task.cell, m.state, m.failures] for m in marks(book, chapter)]
+        found = marks(book, chapter)
+        known[key] = [[m.task.cell, m.state, m.failures, m.why] for m in found]
         path.write_text(json.dumps(known), encoding="utf-8")
-    return [Mark(todo[cell], state, told) for cell, state, told in known[key]]
+    return [Mark(todo[cell], *rest) for cell, *rest in known[key]]
 
 
 def fingerprint(book: Book, chapter: Chapter) -> str:
@@ -496,6 +534,7 @@ def prove(book: Book, chapter: Chapter) -> Iterator[str]:
 
     The book's text must pass each task's tests; the emptied cell must fail them, and
     so must each wrong version of it in `tests/wrong_versions.toml`, three at least.
+    A cell that lacks one of the task's functions must count as not written.
     """
     for trial in trials(book, chapter):
         task, state = trial.mark.task, trial.mark.state
@@ -504,7 +543,7 @@ def prove(book: Book, chapter: Chapter) -> Iterator[str]:
             yield f"{where}: the book's text fails {trial.mark.first or task.tests}"
         elif trial.why == EMPTY and state == "right":
             yield f"{where}: its tests pass without it"
-        elif trial.why not in (BOOKS, EMPTY) and state != "wrong":
+        elif trial.why not in (BOOKS, EMPTY) and state not in ("wrong", "not written"):
             yield f"{where}: {state}, though {trial.why}"
     yield from misfits(book, chapter)
 
@@ -540,27 +579,43 @@ def trials(book: Book, chapter: Chapter) -> Iterator[Trial]:
             for task in own:
                 yield Trial(BOOKS, marked(task, bench.run(task.tests)))
                 for why, text in versions_of(book, task):
-                    with put_in(bench, task, text):
-                        mark = marked(task, bench.run(task.tests, first=True))
+                    units = read_cell(book, task.file, task.owner, text)
+                    mark = None if why == EMPTY else not_written(task, units)
+                    if mark is None:
+                        with put_in(bench, units):
+                            mark = marked(task, bench.run(task.tests, first=True))
                     yield Trial(why, mark)
 
 
 def versions_of(book: Book, task: Task) -> Iterator[tuple[str, str]]:
     """(what is wrong with it, text) of the versions of a task that are not right."""
     yield EMPTY, emptied(task.build())[0]
+    yield ONLY_PASS, "    pass" if task.owner else "pass"
+    for name in task.functions:
+        yield f"`{name}` has another name", renamed(task, name)
     for v in wrong_versions(book, task):
         if task.body.count(v["book"]) == 1:
             yield v["why"], task.body.replace(v["book"], v["wrong"])
 
 
+def renamed(task: Task, name: str) -> str:
+    """The book's text of a task with another name for one of its functions."""
+    lines, found = holes(task.build())
+    head = next(h.first for h in found if h.name == name)
+    own = re.compile(rf"def {name.rpartition('.')[2]}\b")
+    line = max(i for i in range(head) if own.search(lines[i]))
+    lines[line] = own.sub(r"\g<0>_", lines[line])
+    return "\n".join(lines[bool(task.owner) :])
+
+
 @contextmanager
-def put_in(bench: Bench, task: Task, text: str) -> Iterator[None]:
-    """Have a task's cell hold a text, in the block."""
-    units = read_cell(bench.book, task.file, task.owner, text)
+def put_in(bench: Bench, units: Sequence[Unit]) -> Iterator[None]:
+    """Have the library hold some units of a cell, in the block."""
+    file = units[0].file
     with tempfile.TemporaryDirectory(prefix="version_") as name:
-        bench.write(overlaid(bench.book, [units], Path(name).resolve()), task.file)
+        bench.write(overlaid(bench.book, [units], Path(name).resolve()), file)
     yield
-    bench.write(bench.book, task.file)
+    bench.write(bench.book, file)
 
 
 def wrong_versions(book: Book, task: Task) -> list[dict[str, str]]:

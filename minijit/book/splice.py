@@ -38,8 +38,10 @@ def overlaid(book: Book, cells: Iterable[Sequence[Unit]], out: Path) -> Book:
 
 
 def changed(book: Book, file: str, changes: list[Change]) -> str:
-    """A file's text with some changes, each of other lines."""
+    """A file's text with some changes; of several to the same lines the last one."""
     lines = book.lines(file)
+    last = {(c.first, c.last): c for c in changes if c.last >= c.first}
+    changes = [c for c in changes if c is last.get((c.first, c.last), c)]
     # From the end on; of several at one place the last one first.
     for c in reversed(sorted(changes, key=lambda c: (c.first, c.last))):
         lines[c.first - 1 : max(c.last, c.first - 1)] = c.text.split("\n")
@@ -54,10 +56,8 @@ def changes_of(units: Sequence[Unit]) -> Iterator[Change]:
     """
     pairs: list[tuple[Statement, Statement | None]] = []
     for unit in units:
-        if unit.book is None or not isinstance(unit.node, ast.ClassDef):
-            pairs.append((unit.mine, unit.book))
-        else:
-            pairs += match_members(unit.mine, unit.book)
+        pairs += matched(unit)
+        if unit.book is not None and is_class(unit.mine) and is_class(unit.book):
             yield from left_out(unit.mine, unit.book)
     known = [theirs for _, theirs in pairs if theirs is not None]
     at = known[0].first if known else 10**6
@@ -68,6 +68,24 @@ def changes_of(units: Sequence[Unit]) -> Iterator[Change]:
         at = theirs.last + 1
         if mine.text != theirs.text:
             yield Change(theirs.first, theirs.last, with_cuts(mine.text, theirs.text))
+
+
+def matched(unit: Unit) -> list[tuple[Statement, Statement | None]]:
+    """The pieces of a unit, each with the book's that it stands for."""
+    if unit.book is not None and is_class(unit.mine) and is_class(unit.book):
+        return match_members(unit.mine, unit.book)
+    return [(unit.mine, unit.book)]
+
+
+def defined(units: Iterable[Unit]) -> set[str]:
+    """What some units define in place of the book's: functions, `Class.method`."""
+    pairs = [pair for unit in units for pair in matched(unit)]
+    return {theirs.key for _, theirs in pairs if theirs is not None}
+
+
+def is_class(s: Statement) -> bool:
+    """Does a statement define a class?"""
+    return isinstance(s.node, ast.ClassDef)
 
 
 def match_members(
