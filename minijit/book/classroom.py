@@ -27,8 +27,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -47,11 +47,12 @@ COURSE = "course.toml"
 NO_WORK = {BEFORE, ".ipynb_checkpoints", "chapters"}  # folders in a submission
 LARGEST = 20 << 20  # bytes of a notebook
 NOT_GRADED = "missing", "unreadable", "not tested"  # states of tasks
-# Of the checkout, with the pages that README and the start page link to.
-PLAIN = (
-    ".gitignore", "README.md", "CONTRIBUTING.md", "TEACHING.md", "LICENSE",
-    "pyproject.toml",
-)  # fmt: skip
+# Of the checkout; with what stands in the lines that students do not get.
+PLAIN = {
+    ".gitignore": FOLDER,  # it is handed in
+    "README.md": "TEACHING.md",  # which is not for them
+    "CONTRIBUTING.md": None, "LICENSE": None, "pyproject.toml": None,
+}  # fmt: skip
 CI = """\
 name: grade
 on: [push]
@@ -120,41 +121,72 @@ def assignment(book: Book, entry: dict[str, Any]) -> Assignment:
 
 def grade_class(
     book: Book,
-    folders: Sequence[Path],
+    students: dict[Path, str],
     only: Sequence[Chapter],
     limits: grade.Limits,
     jobs: int,
-) -> Iterator[Result]:
-    """What came of each submission, in their order, as soon as it is known."""
-    if limits[1] and (why := confine.missing()):
+) -> Generator[Result, None, None]:
+    """What came of each submission, as soon as it is known.
+
+    If that is stopped, all that was begun ends with it.
+    """
+    if limits.megabytes and (why := confine.missing()):
         raise BookError(f"nobody's work can be confined here: {why}; on your own risk "
                         "`--unconfined` runs it with all that you may do")  # fmt: skip
+    todo, running = assignments(book, only), set[subprocess.Popen]()
+    with ThreadPoolExecutor(jobs) as pool:
+        found = [
+            pool.submit(one_result, book, todo, folder, name, limits, running)
+            for folder, name in students.items()
+        ]
+        try:
+            for one in as_completed(found):
+                yield one.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while wait(found, 0.1).not_done:
+                for process in list(running):
+                    process.terminate()
+            raise
+
+
+def named(folders: Sequence[Path]) -> dict[Path, str]:
+    """What the student of each folder is called."""
     if strange := [f for f in folders if not f.is_dir()]:
         raise BookError(f"{strange[0]} is no folder")
-    student = {f: f.name for f in folders}
-    if len({*student.values()}) < len(student):
-        student = {f: f.as_posix() for f in folders}
-    todo = assignments(book, only)
-    with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(
-            lambda f: one_result(book, todo, f, student[f], limits), folders
-        )
+    students = {f: f.name for f in folders}
+    if len({*students.values()}) < len(students):
+        students = {f: f.as_posix() for f in folders}
+    return students
 
 
 def one_result(
-    book: Book, todo: list[Assignment], folder: Path, name: str, limits: grade.Limits
+    book: Book,
+    todo: list[Assignment],
+    folder: Path,
+    name: str,
+    limits: grade.Limits,
+    running: set[subprocess.Popen],
 ) -> Result:
-    """What came of a submission, by a process of its own."""
+    """What came of a submission, by a process of its own, which is in `running`."""
     with tempfile.TemporaryDirectory(prefix="grade_") as own:
         out = Path(own) / "marks.json"
         ids = [a.chapter.id for a in todo]
         line = [sys.executable, str(Path(__file__).parent), "--root", str(book.base),
                 "grade", *ids, str(folder.resolve()), "--json", str(out),
-                "--seconds", str(limits[0]), "--megabytes", str(limits[1])]  # fmt: skip
+                "--seconds", str(limits.seconds),
+                "--megabytes", str(limits.megabytes)]  # fmt: skip
         env = {**os.environ, "TMPDIR": own}
-        done = subprocess.run(line, env=env, capture_output=True, text=True)
+        # In a session of its own: Ctrl-C is for the process that began it.
+        with subprocess.Popen(
+            line, env=env, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            running.add(process)
+            errors = process.communicate()[1]
+            running.discard(process)
         if not out.exists():
-            said = done.stderr.strip().split("\n")[-1] or f"status {done.returncode}"
+            said = errors.strip().split("\n")[-1] or f"status {process.returncode}"
             return Result(name, {}, trouble=said)
         told = json.loads(out.read_text(encoding="utf-8"))
     late = frozenset(
@@ -170,10 +202,11 @@ def grade_one(
     book: Book, folder: Path, only: Sequence[Chapter], limits: grade.Limits
 ) -> Json:
     """What came of one submission, for JSON."""
-    if limits[1]:
+    confine.end_with_parent()
+    if limits.megabytes:
         import resource
 
-        hard = limits[1] << 20
+        hard = limits.megabytes << 20
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     found: dict[str, tuple[str, list[str]]] = {}
     times = {}
@@ -209,8 +242,15 @@ def notebook_of(folder: Path, chapter: Chapter) -> Path:
         if not NO_WORK & {*p.relative_to(folder).parts}
         and p.resolve() == folder.resolve() / p.relative_to(folder) and p.is_file()
     ]  # fmt: skip
-    if len(found) != 1:
-        raise BookError(f"{'no' if not found else 'more than one'} {name}")
+    if len(found) > 1:
+        raise BookError(f"more than one {name}")
+    if not found:
+        others = [p for p in sorted(folder.rglob("*.ipynb"))
+                  if not NO_WORK & {*p.relative_to(folder).parts}]  # fmt: skip
+        there = [p.name + " (a link)" * p.is_symlink() for p in others]
+        more = f" and {len(there) - 5} more" if len(there) > 5 else ""
+        told = f"there is {', '.join(there[:5])}{more}" if there else "nor any other"
+        raise BookError(f"no {name}; {told}")
     if found[0].stat().st_size > LARGEST:
         raise BookError(f"{name} has more than {LARGEST >> 20} MB")
     return found[0]
@@ -255,9 +295,12 @@ def why_not(result: Result) -> str:
 
 def report(result: Result) -> Iterator[str]:
     """What a student may be told: each task, and why it is not right."""
+    before: list[str] = []
     for task, (state, told) in result.tasks.items():
         yield f"chapter {task:<34}{state}"
-        yield from (f"    {line}" for line in told)
+        if told != before:
+            yield from (f"    {line}" for line in told)
+        before = told if state in NOT_GRADED else []
     if result.trouble:
         yield f"it could not be graded: {result.trouble}"
 
@@ -283,15 +326,13 @@ def export(book: Book, out: Path) -> Iterator[str]:
     but the text of what is to be written stands in it in letters that nobody reads.
     """
     if out.exists() and any(out.iterdir()):
-        raise BookError(f"{out} is not empty")
+        raise BookError(f"{out} is not empty: name a new folder, or remove this one")
     out.mkdir(parents=True, exist_ok=True)
-    for name in PLAIN:
+    for name, gone in PLAIN.items():
         if (book.root / name).exists():
-            shutil.copy(book.root / name, out / name)
-    if (ignored := out / ".gitignore").exists():
-        lines = ignored.read_text(encoding="utf-8").split("\n")
-        kept = [line for line in lines if FOLDER not in line]  # it is handed in
-        ignored.write_text("\n".join(kept), encoding="utf-8")
+            lines = (book.root / name).read_text(encoding="utf-8").split("\n")
+            kept = [line for line in lines if gone is None or gone not in line]
+            (out / name).write_text("\n".join(kept), encoding="utf-8")
     todo = assignments(book)
     hidden = {t for a in todo for t in a.hidden}
     settings = (book.root / "book.toml").read_text(encoding="utf-8")

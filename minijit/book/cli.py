@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -152,22 +153,33 @@ def do_grade_class(
     book: Book, args: Arguments, only: list[Chapter], folders: list[Path]
 ) -> int:
     """Grade students' folders."""
-    limits = args.seconds, 0 if args.unconfined else args.megabytes
+    megabytes = 0 if args.unconfined else args.megabytes
+    limits = grade.Limits(args.seconds, megabytes, args.seconds / grade.ONE)
     if args.json:
         told = classroom.grade_one(book, folders[0], only, limits)
         args.json.write_text(json.dumps(told), encoding="utf-8")
         return 0
-    todo, found = classroom.assignments(book, only), []
-    for result in classroom.grade_class(book, folders, only, limits, args.jobs):
-        print(classroom.summary(book, todo, result), flush=True)
-        found.append(result)
-        if args.reports:
-            args.reports.mkdir(parents=True, exist_ok=True)
-            path = args.reports / f"{result.student.replace('/', '_')}.txt"
-            text = "\n".join(classroom.report(result)) + "\n"
-            path.write_text(text, encoding="utf-8")
-    if args.csv:
-        classroom.write_csv(book, todo, found, args.csv)
+    todo, names = classroom.assignments(book, only), classroom.named(folders)
+    found: dict[str, classroom.Result] = {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    results = classroom.grade_class(book, names, only, limits, args.jobs)
+    try:
+        for result in results:
+            print(classroom.summary(book, todo, result), flush=True)
+            found[result.student] = result
+            if args.reports:
+                args.reports.mkdir(parents=True, exist_ok=True)
+                path = args.reports / f"{result.student.replace('/', '_')}.txt"
+                text = "\n".join(classroom.report(result)) + "\n"
+                path.write_text(text, encoding="utf-8")
+            if args.csv:
+                known = [found[name] for name in names.values() if name in found]
+                classroom.write_csv(book, todo, known, args.csv)
+    except KeyboardInterrupt:
+        print(f"stopped: {len(found)} of {len(names)} are graded", file=sys.stderr)
+        return 130
+    finally:
+        results.close()
     return 0
 
 

@@ -28,11 +28,11 @@ from typing import Any
 NOBODY = 65534
 PROCESSES = 200  # that it may have at once, threads among them
 LARGEST = 256 << 20  # bytes of a file that it writes
-PATIENCE = 5  # times the seconds that it may work: so long it may take in all
+PATIENCE = 3  # times the seconds that it may work: so long it may take in all
 LATE = 124  # the exit status of a command that was stopped
 SYSTEM = (
     "/usr", "/bin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/etc/alternatives",
-    "/etc/ld.so.cache", "/etc/localtime", "/etc/passwd",
+    "/etc/ld.so.cache", "/etc/localtime",
 )  # fmt: skip
 # Of Landlock: what may be done with a file, and with a folder.
 READ, WRITE_FILE, TRUNCATE = 0b1101, 1 << 1, 1 << 14  # execute, read file, read folder
@@ -89,12 +89,14 @@ def main(about: dict[str, Any]) -> int:
     """Run the command of a description; its exit status, negative for a signal."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: its orphans become ours
+    end_with_parent()
     if os.geteuid() == 0:
         give(Path(about["folder"]), NOBODY)
     child = os.fork()
     if child == 0:
         try:
             os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             limit(about["seconds"], about["megabytes"])
             if os.geteuid() == 0:
                 become_nobody(libc)
@@ -106,13 +108,22 @@ def main(about: dict[str, Any]) -> int:
             os._exit(125)
     # The kernel counts the time in which it works; others may need the cores as well.
     end = time.monotonic() + PATIENCE * about["seconds"]
-    while (status := os.waitpid(child, os.WNOHANG))[0] == 0:
-        if time.monotonic() > end:
-            break
-        time.sleep(0.02)
-    end_all()
+    try:
+        while (status := os.waitpid(child, os.WNOHANG))[0] == 0:
+            if time.monotonic() > end:
+                break
+            time.sleep(0.02)
+    finally:
+        end_all()
     code = os.waitstatus_to_exitcode(status[1]) if status[0] else LATE
     return LATE if code in (-signal.SIGXCPU, -signal.SIGKILL) else code
+
+
+def end_with_parent() -> None:
+    """End in order when this process is told to, or when its parent is gone."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(LATE))
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 def give(folder: Path, user: int) -> None:

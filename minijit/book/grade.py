@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import os
 import re
 import secrets
 import signal
@@ -23,8 +24,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from . import stages
+from . import confine, stages
 from .cases import ADDRESS, labelled
 from .course import HOLE, Task, emptied, holes, tasks
 from .notebook import load, parse_build, source
@@ -38,11 +40,16 @@ VERSIONS = "tests/wrong_versions.toml"
 ENOUGH = 3  # wrong versions of a task, at least
 BOOKS, EMPTY = "the book's text", "nothing is in it"  # versions that are not in there
 ONLY_PASS = "only `pass` is in it"
-SECONDS = 120  # that the tests of some tasks may take
+SECONDS = 60  # of work, that the tests of a chapter's tasks may take in all
+ONE = 6  # times as much as a single test may take
 # Each result is a line of a file as soon as it is known, behind a word that only this
 # process was told; and a test that fails for certain says whether failures are told.
 TESTS = """
-import json, pytest, sys
+import json, pytest, signal, sys
+def begin():
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, {seconds})
+        signal.setitimer(signal.ITIMER_REAL, {seconds} * {patience})
 class Told:
     def __init__(self):
         word, file = sys.stdin.readline().strip(), open({out!r}, "w", buffering=1)
@@ -52,6 +59,8 @@ class Told:
         marks = [item.get_closest_marker("chapter") for item in items]
         pairs = zip(marks, list(items), strict=True)
         items[:] = [i for m, i in pairs if not m or str(m.args[0]) in {chapters!r}]
+    def pytest_runtest_logstart(self, nodeid, location):
+        begin()
     def pytest_collectreport(self, report):
         if report.failed:
             lines = str(report.longrepr).strip().split("\\n")
@@ -79,13 +88,26 @@ class Told:
             e = inside[-1]
             where = [str(e.path)[len({home!r}) + 1:], str(e.statement).strip()]
         return ["failed", lines, said, where]
+begin()
 pytest.main({args!r}, plugins=[Told()])
 """
+# What ends a process whose test takes too long, by its work or by the clock.
+TOO_LONG = {getattr(signal, name, None) for name in ("SIGPROF", "SIGALRM")}
 CANARY = "test_that_fails.py"
 
 Failures = dict[str, list[str]]  # test -> lines about its failure, none if it passed
-Limits = tuple[float, int]  # seconds and megabytes; 0 megabytes: not confined
 NONE_RAN = "no test ran"  # stands for the test where pytest did not get that far
+
+
+class Limits(NamedTuple):
+    """What tests may take: seconds in all and of one test, memory."""
+
+    seconds: float = SECONDS
+    megabytes: int = 0  # 0: not confined
+    one: float = SECONDS / ONE
+
+
+LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -119,7 +141,7 @@ def run_named(
     chapter: Chapter,
     tests: Sequence[str],
     first: bool = False,
-    limits: Limits = (SECONDS, 0),
+    limits: Limits = LIMITS,
 ) -> Failures:
     """Run tests by their names on the stage that a chapter leaves of a book's library.
 
@@ -151,7 +173,7 @@ class Bench:
         stage: Chapter,
         tests: Sequence[str],
         folder: Path,
-        limits: Limits = (SECONDS, 0),
+        limits: Limits = LIMITS,
     ):
         if importlib.util.find_spec("pytest") is None:
             raise BookError("tests need pytest: pip install pytest")
@@ -182,14 +204,17 @@ class Bench:
         out.unlink(missing_ok=True)
         known = [c.id for c in book.chapters if c.index <= self.stage.index]
         home = str(self.folder / book.package)
-        code = TESTS.format(args=args, chapters=known, out=str(out), home=home)
-        status, (seconds, megabytes) = 0, self.limits
+        status, (seconds, megabytes, one) = 0, self.limits
+        code = TESTS.format(args=args, chapters=known, out=str(out), home=home,
+                            seconds=one, patience=confine.PATIENCE)  # fmt: skip
         try:
             status = stages.python(self.folder, code, log, seconds, word, megabytes)
             ended = signal.strsignal(-status) if status < 0 else ""
             ended = ended and f"Python ended while the test ran: {ended}"
+            if -status in TOO_LONG:
+                ended = f"stopped after {one:.0f} seconds; does a loop in it ever end?"
         except subprocess.TimeoutExpired:
-            ended = f"stopped after {seconds} seconds; does a loop in it ever end?"
+            ended = f"all tests together were stopped after {seconds:.0f} seconds"
         found = told_of(out, word)
         told_failure = found.pop(f"{CANARY}::test", None)
         if found and not (ended or told_failure or any(found.values())):
@@ -337,13 +362,15 @@ def marks(
     book: Book,
     chapter: Chapter,
     path: Path | None = None,
-    limits: Limits = (SECONDS, 0),
+    limits: Limits = LIMITS,
 ) -> list[Mark]:
     """What came of each task of a chapter, in the reader's copy of it or another one.
 
-    All that was written is tested together; then each wrong task by itself among the
-    book's statements, so that a mistake in one is not blamed on another.
+    All that was written is tested together; then each task that is not right by itself
+    among the book's statements, so that a mistake in one is not blamed on another.  The
+    seconds of the limits are for all of that.
     """
+    begun = work()
     todo = tasks(book, chapter)
     path = path or copy_of(book, chapter)
     if not path.exists():
@@ -355,7 +382,8 @@ def marks(
         units = [u for text in own[task.cell] for u in text[0]]
         why = [told for _, text, told in own[task.cell] if told and HOLE not in text]
         if why:
-            found[task.cell] = Mark(task, "wrong", {task.file: [f"  {why[0]}"]})
+            lines = [f"  {line}" for line in why[0].split("\n")]
+            found[task.cell] = Mark(task, "wrong", {task.file: lines})
         elif mark := not_written(task, units):
             found[task.cell] = mark
     rest = [t for t in todo if t.cell not in found]
@@ -363,16 +391,24 @@ def marks(
         good = [units for t in texts.values() if (units := filled(t[0]))]
         together = tested(book, chapter, good, rest, limits)
         found |= {task.cell: marked(task, together) for task in rest}
-        wrong = [t for t in rest if found[t.cell].state == "wrong"]
-        if wrong and len(good) > 1:
-            alone = [
-                marked(t, tested(book, chapter, cells, [t], limits))
-                for t in wrong
-                for cells in [[filled(text[0]) for text in own[t.cell]]]
-            ]
-            if any(m.state == "wrong" for m in alone):
-                found |= {m.task.cell: m for m in alone}
+        for task in rest if len(good) > 1 else ():
+            left = limits.seconds - (work() - begun)
+            if found[task.cell].state == "right":
+                continue
+            if left > 1:
+                cells = [filled(text[0]) for text in own[task.cell]]
+                rest_of_it = limits._replace(seconds=left)
+                alone = tested(book, chapter, cells, [task], rest_of_it)
+            else:
+                alone = {NONE_RAN: labelled("because", ["the time was over"])}
+            found[task.cell] = marked(task, alone)
     return [found[t.cell] for t in todo]
+
+
+def work() -> float:
+    """Seconds that processes have worked which this one began, and which have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 Text = tuple[list[Unit], str, str]  # a cell's units, its text, why it cannot be read
@@ -390,7 +426,7 @@ def written(book: Book, path: Path) -> dict[str, Text]:
             units = read_cell(book, build.file, build.owner, build.body)
             found[id] = units, text, ""
         except (BookError, OSError) as e:
-            found[id] = [], text, str(e).strip().split("\n")[-1]
+            found[id] = [], text, str(e).strip()
     return found
 
 

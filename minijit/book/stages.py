@@ -127,7 +127,7 @@ def python(
 ) -> int:
     """The exit code of a fresh process that runs code and sees only the stage.
 
-    What it prints goes into the file `log`, if there is one; after `seconds`
+    What it prints goes into the file `log`, if there is one; after some times `seconds`
     subprocess.TimeoutExpired is raised.  It can read `said`.  With `megabytes` it is
     confined to the folder and to so much memory (see `confine`).
     """
@@ -139,20 +139,28 @@ def python(
     env.setdefault("MINIJIT_TRACEBACK_FILTERING", "off")
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
     command = [sys.executable, "-P", "-c", ALONE + code]
-    limit = seconds
+    limit = seconds and seconds * confine.PATIENCE
+    confined = bool(megabytes and seconds)
     if megabytes and seconds:
         command = confine.command(folder, seconds, megabytes, command)
         env = {k: v for k, v in env.items() if k in KEPT or k.startswith("MINIJIT_")}
         env |= {"HOME": str(folder), "TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1"}
         limit = None  # it ends its command itself, and all that this has started
     with log.open("w") if log else nullcontext() as out:
-        done = subprocess.run(
-            command, cwd=folder, env=env, check=False, stdout=out, stderr=out,
-            timeout=limit, input=said, text=True,
+        begun = subprocess.Popen(
+            command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=out,
+            stderr=out, text=True,
         )  # fmt: skip
-    if limit != seconds and done.returncode == confine.LATE:
+        with begun:
+            try:
+                begun.communicate(said, timeout=limit)
+            except BaseException:
+                # What confines a command first ends all that this has started.
+                begun.terminate() if confined else begun.kill()
+                raise
+    if confined and begun.returncode == confine.LATE:
         raise subprocess.TimeoutExpired(command, seconds or 0)
-    return done.returncode
+    return begun.returncode
 
 
 # -- tests

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -55,10 +56,13 @@ def statements(text: str, strict: bool = True) -> tuple[Statement, ...]:
     """The top-level statements of `text`; nobody may change their trees.
 
     Raises SyntaxError as `ast.parse` does.  If `strict`, raises TextError for a comment
-    with no statement below it: no cell could show it.
+    with no statement below it, which no cell could show, and for two on one line.
     """
     found = parse(text)
     if strict:
+        for one, two in itertools.pairwise(found):
+            if two.first == one.last:
+                raise TextError("two statements on one line", two.first)
         lines = text.split("\n")
         end = found[-1].last if found else 0
         for number, line in enumerate(lines[end:], end + 1):
@@ -131,19 +135,25 @@ def split(
 ) -> Iterator[Statement]:
     """Cut `lines[start-1:]` at the statements of `body`, numbered `shift` on."""
     seen: dict[str, int] = {}
-    for node in body:
+    for node, below in itertools.zip_longest(body, body[1:]):
         decorators = getattr(node, "decorator_list", [])
         first = min([node.lineno, *[d.lineno for d in decorators]]) - shift
         last = (node.end_lineno or node.lineno) - shift
-        if first < start:
-            raise TextError("two statements on one line", first + shift)
+        shared = first < start  # with the statement before it
+        start = min(start, first)
         while start < first and not lines[start - 1].strip():
             start += 1
         base = key(node)
         seen[base] = seen.get(base, 0) + 1
         name = base if seen[base] == 1 else f"{base} #{seen[base]}"
-        text = "\n".join(lines[start - 1 : last])
-        yield Statement(name, start + shift, last + shift, text, node)
+        part = list(lines[start - 1 : last])  # columns count bytes
+        if below is not None and below.lineno - shift == last:
+            part[-1] = part[-1].encode()[: node.end_col_offset].decode()
+        if shared:
+            line = part[0].encode()
+            indent = line[: len(line) - len(line.lstrip())]
+            part[0] = (indent + line[node.col_offset :]).decode()
+        yield Statement(name, start + shift, last + shift, "\n".join(part), node)
         start = last + 1
 
 
