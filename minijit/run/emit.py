@@ -50,7 +50,7 @@ class Walker:
         if isinstance(expr, Const):
             return self.emitter.const(expr)
         if isinstance(expr, Load):
-            return self.load(expr.buffer, [self.value(i) for i in expr.index])
+            return self.load(expr.buffer, self.index(expr))
         if expr in self.cells:
             # What a total is now; it changes from step to step.
             return self.emitter.get(self.cells[expr][0])
@@ -65,6 +65,10 @@ class Walker:
             return conversions[expr.name](self, expr, *values)
         return self.emitter.op(expr, values)
 
+    def index(self, access):
+        """The values of the indices of a `Load` or `Store`."""
+        return [self.value(i) for i in access.index]
+
     # The 16-bit floats are stored as their bits, and everywhere else are float32s.
 
     def load(self, buffer, index):
@@ -73,7 +77,7 @@ class Walker:
         return self.emitter.decode(buffer.dtype, value) if half else value
 
     def store(self, stmt):
-        buffer, index = stmt.buffer, [self.value(i) for i in stmt.index]
+        buffer, index = stmt.buffer, self.index(stmt)
         value = self.value(stmt.value)
         if stmt.combine:
             old = Load(buffer, stmt.index)

@@ -211,9 +211,10 @@ def joined_digits(terms):
     digits = {digit_of(part): part for part in terms}
     for (g, step, size), part in digits.items():
         for (h, wide, more), other in digits.items():
-            touch = g is h and size and wide == step * size
-            if touch and terms[other] == terms[part] * size:
-                whole = over(g, step)
+            if not size or wide % size or terms[other] != terms[part] * size:
+                continue
+            # The quotient of a sum may be a sum: (a * 1000 + i) // 10 is a * 100 + ...
+            if (whole := over(g, step)) is over(h, wide // size):
                 if more:
                     whole = op("mod", whole, as_index(size * more))
                 rest = [(p, f) for p, f in terms.items() if p not in (part, other)]

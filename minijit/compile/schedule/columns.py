@@ -17,7 +17,8 @@ from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Store, expressions, statements
 from ..pipeline import arrangements
 from ..settings import config
-from .interchange import longest_piece, runs_along, total_of
+from .interchange import longest_piece, total_of
+from .nests import stride_along
 from .shared_loops import is_nest
 
 
@@ -37,7 +38,7 @@ def block_length(axis, body, size=4):
     along = across = 0
     for place in inside:
         if place.buffer.space != "cache" and any(axis in i.free for i in place.index):
-            runs = runs_along(place.buffer, place.index, axis)
+            runs = stride_along(place, axis) == 1
             along += runs * place.buffer.nbytes
             across += (not runs) * place.buffer.nbytes
     if along <= across:

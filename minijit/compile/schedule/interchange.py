@@ -23,13 +23,14 @@ from dataclasses import replace
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from ..loops.graphs import postorder, substitute
+from ..loops.graphs import postorder
 from ..loops.index_rules import known
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
 from ..loops.statements import For, Store, expressions
 from ..settings import config
 from .machine import Machine
+from .nests import Renamer, stride_along
 
 # What takes no longer than reading and writing an accumulator: then several rows are
 # added at once.
@@ -93,7 +94,7 @@ def total_of(store):
     total, = reduces
     whole = len(total.bodies) == 1 and all(a.kind == "reduce" for a in total.axes)
     # Of complex numbers each part has a sum of its own.
-    kinds = "iufc" if total.op == "add" else "iuf"
+    kinds = "iufc" if total.op == "add" else "iufb"
     fits = whole and total.dtype == store.buffer.dtype and total.dtype.kind in kinds
     return total if fits else None
 
@@ -114,7 +115,7 @@ def pays(axis, stores):
     inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
     moving = [load for load in inside if axis in load.free]
     places = [*moving, *stores]
-    if not (moving and all(runs_along(p.buffer, p.index, axis) for p in places)):
+    if not (moving and all(stride_along(p, axis) == 1 for p in places)):
         return noted("along memory")
     count, terms, settings = axis.bounds[1] + 1, math.prod(extents), config.fusion
     if count < settings.fewest_totals:
@@ -137,27 +138,6 @@ loop_rules |= {
         "shortest_row",
     ),
 }  # fmt: skip
-
-
-def runs_along(buffer, index, axis):
-    """Whether the next value of the axis is the next element in memory."""
-    fastest = (buffer.order or range(len(index)))[-1]
-    others = [i for d, i in enumerate(index) if d != fastest]
-    alone = not any(axis in i.free for i in others)
-    return alone and steps_by_one(index[fastest], axis)
-
-
-def steps_by_one(index, axis):
-    """Whether an index is the axis and something that does not change with it."""
-    while isinstance(index, Op) and index.name in ("add", "sub"):
-        first, second = index.args
-        if axis not in second.free:
-            index = first
-        elif axis not in first.free and index.name == "add":
-            index = second
-        else:
-            return False
-    return index is axis
 
 
 def longest_piece(count, size):
@@ -363,7 +343,7 @@ def are_apart(axis, scan, totals):
     loads = [e for e in postorder(expressions(scan.body)) if type(e) is Load]
     stored = {s.buffer for s in scan.body}
     places = [*scan.body, *(load for load in loads if axis in load.free)]
-    along = all(runs_along(p.buffer, p.index, axis) for p in places)
+    along = all(stride_along(p, axis) == 1 for p in places)
     return along and not any(load.buffer in stored for load in loads)
 
 
@@ -394,15 +374,7 @@ def running_piece(axis, scan, totals, rows, start, length):
 
 def is_slow(total):
     """Whether what is added takes longer than reading and writing an accumulator."""
-    operations = {e.name for e in postorder(total.bodies) if isinstance(e, Op)}
-    return not operations <= quick
-
-
-class Renamer:
-    """Puts other expressions in the place of some."""
-
-    def __init__(self, names):
-        self.names = names
-
-    def __call__(self, exprs):
-        return substitute(list(exprs), self.names.get)
+    # Where a load is, is no arithmetic of the row's.
+    loads = [e for e in postorder(total.bodies) if type(e) is Load]
+    values = postorder(total.bodies, skip=loads)
+    return not {e.name for e in values if isinstance(e, Op)} <= quick

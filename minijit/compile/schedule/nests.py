@@ -12,12 +12,22 @@ import math
 from collections import Counter
 
 from ..decisions import loop_rules, noted
-from ..loops.expressions import Axis, Const, Load, Op, as_index, op
-from ..loops.graphs import postorder
-from ..loops.index_rules import joined_digits, known, linear
-from ..loops.statements import Fetch, For, Store, expressions
+from ..loops.expressions import Axis, Const, Expr, Load, Op, Reduce, as_index, op
+from ..loops.graphs import free_axes, postorder, substitute
+from ..loops.index_rules import has_digit, joined_digits, known, linear
+from ..loops.statements import Fetch, For, Store, expressions, statements
 from ..settings import config
-from .interchange import Renamer
+
+
+class Renamer:
+    """Puts other expressions in the place of some."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def __call__(self, exprs):
+        return substitute(list(exprs), self.names.get)
+
 
 # ---- along which axis arrays run
 
@@ -50,6 +60,22 @@ def terms_in_memory(index, buffer):
     Digits, as a reshape makes them, meet: x[i // 6, i % 6] of f32[4,6] goes on with i.
     """
     return joined_digits(linear(*zip(index, buffer.strides, strict=True))).items()
+
+
+def index_in_memory(access):
+    """The index of the same place without digits that meet: (0, i) for (i // 6, i % 6).
+
+    It may be out of bounds along an axis, as memory goes on there.
+    """
+    if not any(map(has_digit, access.index)):
+        return access.index
+    strides = access.buffer.strides
+    index = [as_index(0)] * len(strides)
+    for part, factor in terms_in_memory(access.index, access.buffer):
+        step, d = max((n, d) for d, n in enumerate(strides) if n and factor % n == 0)
+        part = op("mul", part, as_index(factor // step))
+        index[d] = op("add", index[d], part)
+    return tuple(index)
 
 
 def strides_of(access):
@@ -86,6 +112,87 @@ def bytes_of(access):
 def loads_of(stores):
     """The loads in what some statements store, each once."""
     return [e for e in postorder(expressions(stores)) if type(e) is Load]
+
+
+# ---- loops that are one in memory
+
+# Longer rows take far longer than to begin and to end them.
+SHORT = 32
+# So few steps are over before that matters, and read better as they are.
+FEW = 1024
+
+
+def in_long_rows(body):
+    """A kernel's statements; loops that memory goes through as one are one.
+
+    So a row of `y[i,j] = total(k: x[k,i,j])` has all i and j, be there ever so few j.
+    Rows without totals stay as they are where they are long enough.
+    """
+    result = tuple(map(with_long_rows, body))
+    return body if result == body else result
+
+
+def with_long_rows(stmt):
+    axes, body = [], (stmt,)
+    while len(body) == 1 and isinstance(body[0], For) and body[0].axis.kind == "loop":
+        axes, body = [*axes, body[0].axis], body[0].body
+    if not axes:
+        return stmt
+    count, inner = axes_in_one(axes, body), in_long_rows(body)
+    if count > 1:
+        row, inner = as_one(axes[-count:], inner)
+        axes[-count:] = [row]
+    elif inner is body:
+        return stmt
+    for axis in reversed(axes):
+        inner = (For(axis, inner),)
+    return inner[0]
+
+
+def axes_in_one(axes, body):
+    """How many of the innermost loops are to be one; those that memory goes through."""
+    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    steps = count_of(axes) * max((count_of(e.axes) for e in totals), default=1)
+    if steps < FEW or axes[-1].bounds[1] >= SHORT and not totals:
+        return 1
+    stores = [s for s in statements(body) if isinstance(s, Store)]
+    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    loads = loads_of(stores)
+    # What asks for one of them by itself: arithmetic, and how long others are.
+    values = postorder([s.value for s in stores], skip=loads)
+    loops += (a for e in values if type(e) is Reduce for a in e.axes)
+    asked = free_axes([a.extent for a in loops if isinstance(a.extent, Expr)])
+    asked |= {e for e in values if type(e) is Axis}
+    # What a step has for itself would become a row of as many.
+    own = any(s.buffer.space == "cache" for s in stores)
+    plain = not own and all(type(s) in (Store, For) for s in statements(body))
+    plain = plain and any(stride_along(s, axes[-1]) == 1 for s in stores)
+    count = 1
+    while plain and count < len(axes):
+        outer, inner = axes[-count - 1], axes[-count]
+        steps = inner.extent
+        if not isinstance(steps, int) or {outer, inner} & asked:
+            break
+        if not all(stride_along(p, outer) == steps * stride_along(p, inner)
+                   for p in (*stores, *loads)):  # fmt: skip
+            break
+        count += 1
+    return count
+
+
+def count_of(axes):
+    """How many steps loops within each other have at most."""
+    return math.prod(axis.bounds[1] + 1 for axis in axes)
+
+
+def as_one(axes, body):
+    """The axis of all steps of some loops, and their body at each of them."""
+    one, names, below = Axis(count_of(axes)), {}, 1
+    for axis in reversed(axes):
+        digit = op("floordiv", one, as_index(below))
+        names[axis] = op("mod", digit, as_index(axis.extent))
+        below *= axis.extent
+    return one, tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
 
 
 # ---- nests of loops

@@ -28,8 +28,8 @@ from ..loops.graphs import postorder
 from ..loops.statements import Store, expressions
 from ..pipeline import arrangements
 from ..settings import config
-from .interchange import Renamer
 from .nests import (
+    Renamer,
     around_tiles,
     asked_ahead,
     bytes_of,

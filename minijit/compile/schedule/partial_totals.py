@@ -30,7 +30,7 @@ from ..loops.statements import For, Store, expressions
 from ..pipeline import arrangements
 from ..settings import config
 from .columns import replaced
-from .interchange import Renamer, runs_along
+from .nests import Renamer, stride_along
 
 # A part of more steps has a multiple of that: whole vectors.
 LINE = 64
@@ -192,7 +192,7 @@ class Shares:
         last = total.axes[-1]
         loads = [e for e in postorder(total.bodies) if type(e) is Load]
         moving = [e for e in loads if last in e.free]
-        return all(runs_along(e.buffer, e.index, last) for e in moving)
+        return all(stride_along(e, last) == 1 for e in moving)
 
     def made(self):
         """{total: what takes its place}."""

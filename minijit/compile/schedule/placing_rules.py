@@ -7,8 +7,9 @@ from ..loops.scalars import INDEX, dtype_bounds
 from ..loops.statements import For, If, Start, Store, expressions, statements
 from ..pipeline import arrangements
 from .interchange import interchanged
+from .nests import in_long_rows
 
-arrangements |= {"interchanged": interchanged}
+arrangements |= {"in_long_rows": in_long_rows, "interchanged": interchanged}
 
 
 def arrange(body):

@@ -25,8 +25,7 @@ from ..loops.reductions import start_values
 from ..loops.statements import For, expressions
 from ..pipeline import arrangements
 from ..settings import config
-from .interchange import Renamer
-from .nests import in_nests, loads_of, strides_of
+from .nests import Renamer, in_nests, loads_of, strides_of
 
 
 def in_tiles(axes, stores):

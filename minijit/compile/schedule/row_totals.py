@@ -32,7 +32,7 @@ from ..loops.statements import For, Store, expressions
 from ..pipeline import arrangements
 from ..settings import config
 from .columns import on_buffers, replaced
-from .interchange import runs_along
+from .nests import stride_along
 from .shared_loops import shares_of
 
 # A piece of more rows has a multiple of that: whole vectors.
@@ -107,7 +107,7 @@ def goes_through_panels(part):
     loads = [e for e in postorder(expressions(part.body)) if type(e) is Load]
     return any(
         load.buffer.nbytes >= config.fusion.panel_from
-        and runs_along(load.buffer, load.index, part.axes[0])
+        and stride_along(load, part.axes[0]) == 1
         for load in loads
     )
 

@@ -33,8 +33,7 @@ from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
 from .columns import replaced
-from .interchange import Renamer
-from .nests import in_nests, loop_over, steps_of, strides_of
+from .nests import Renamer, in_nests, loop_over, steps_of, strides_of
 from .row_totals import outer_totals
 
 # ---- functions beside totals

@@ -53,7 +53,7 @@ def turn(walker, store):
     A complex number is one number of twice as many bits here.
     """
     writer, load = walker.emitter, store.value
-    ends = [(e.buffer, [walker.value(i) for i in e.index]) for e in (load, store)]
+    ends = [(e.buffer, walker.index(e)) for e in (load, store)]
     first, last = (writer.address(*end) for end in ends)
     rows, columns, dtype = strides_of(load), strides_of(store), load.buffer.dtype
     one = 2 if isinstance(load.buffer, PairBuffer) else 1

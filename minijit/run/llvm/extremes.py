@@ -10,6 +10,7 @@ waits a dozen cycles for the one before.  Integers in the order of the floats th
 their bits are compared in one cycle; the rest waits for nothing.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from ...compile.loops.expressions import Const
 from ...compile.loops.reductions import start_values
 from ...compile.loops.scalars import BOOL, wide_dtype
 from ...compile.loops.statements import Start, Step
+from ...compile.settings import config
 from .. import emit
 from ..emit import total_only, walkers
 from .instructions import instructions
@@ -68,9 +70,11 @@ class Extreme:
 
 
 def is_extreme(reduce):
-    """Whether a total is the largest or the smallest of some floats, on an x86."""
+    """Whether a total is the largest or the smallest of many floats, on an x86."""
     plain = reduce.op in ("max", "min") and "+sse2" in host()[1].split(",")
-    return plain and wide_dtype(reduce.dtype).kind == "f" and total_only(reduce)
+    plain = plain and wide_dtype(reduce.dtype).kind == "f" and total_only(reduce)
+    steps = math.prod(axis.bounds[1] + 1 for axis in reduce.axes)
+    return plain and steps > config.fusion.rows_at_once
 
 
 def start(walker, stmt):

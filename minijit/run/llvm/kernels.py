@@ -18,11 +18,10 @@ from ...compile.memory.complex_pairs import in_pairs, origin_of
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import prepared, stored_in
 from ..cache_folder import short_name
-from ..emit import Walker
 from .engine import Code
 from .functions import ATTRIBUTES, function_texts, numbered
 from .python_calls import builtin_text, make_builtin, python_declarations
-from .text import LLVMWriter
+from .text import LLVMWriter, MemoryWalker
 from .work import LONG, by_way, steps_of
 
 
@@ -57,7 +56,7 @@ class KernelText:
         for buffer in local_buffers(body):
             if buffer not in names:
                 writer.on_stack(buffer)
-        Walker(writer).block(body)
+        MemoryWalker(writer).block(body)
 
     @staticmethod
     def launch(function):

@@ -14,7 +14,6 @@ from ...compile.loops.buffers import Buffer
 from ...compile.loops.kernel_buffers import buffer_names
 from ...compile.loops.statements import Region, Swap, statements
 from ...compile.memory.complex_pairs import origin_of, region_in_pairs
-from ..emit import Walker
 from ..lapack import alone, works_alone
 from .calls import RoutineCalls
 from .kernels import KernelText, kernel_texts
@@ -22,6 +21,7 @@ from .loops import LoopWriter
 from .python_calls import PythonCalls, builtin_text
 from .scopes import AliasScopes
 from .tables import TableLauncher, TableMethods
+from .text import MemoryWalker
 from .types import memory_type
 from .work import LONG
 
@@ -140,7 +140,7 @@ def write_body(writer, body, buffers, headers=(), given=()):
         elif buffer.space == "table" and buffer not in writer.rows:
             writer.table(buffer, headers[buffer] if buffer in headers else None)
     move_swapped(writer, body)
-    Walker(writer).block(body)
+    MemoryWalker(writer).block(body)
     leave(writer, headers, given)
     if not writer.leaves:
         return "false"

@@ -343,7 +343,7 @@ class Lanes(Walker):
     def address(self, access, lane):
         """Where a lane's element is."""
         self.outer.values[self.axis] = str(lane)
-        index = [self.outer.value(i) for i in access.index]
+        index = self.outer.index(access)
         del self.outer.values[self.axis]
         return self.writer.address(access.buffer, index)
 
