@@ -66,15 +66,13 @@ class Walker:
         return self.emitter.op(expr, values)
 
     def index(self, access):
-        """The values of the indices of a `Load` or `Store`."""
         return [self.value(i) for i in access.index]
 
     # The 16-bit floats are stored as their bits, and everywhere else are float32s.
 
     def load(self, buffer, index):
-        value = self.emitter.load(buffer, index)
-        half = is_half(buffer.dtype)
-        return self.emitter.decode(buffer.dtype, value) if half else value
+        value, dtype = self.emitter.load(buffer, index), buffer.dtype
+        return self.emitter.decode(dtype, value) if is_half(dtype) else value
 
     def store(self, stmt):
         buffer, index = stmt.buffer, self.index(stmt)
@@ -92,8 +90,7 @@ class Walker:
 
     def loop(self, stmt):
         extent = stmt.axis.extent
-        if not isinstance(extent, int):
-            extent = self.value(extent)
+        extent = extent if isinstance(extent, int) else self.value(extent)
         with self.emitter.loop(stmt, extent) as counter:
             self.values[stmt.axis] = counter
             self.block(stmt.body)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from ...compile.loops.graphs import postorder
 from ...compile.loops.scalars import FLOAT32, UINT16
 from ...compile.numbers.scalar_forms import form_of
+from ...compile.schedule.nests import index_in_memory
 from ...trace.jit.jit import cache_clearers
 from ..emit import Walker
 from .target import converts
@@ -113,6 +114,13 @@ class FunctionCalls:
     def library(self, name, kind, values):
         """A call of a function of the C library, of numbers of one type."""
         return self.invoke(name, kind, *((kind, value) for value in values))
+
+
+class MemoryWalker(Walker):
+    """A `Walker` for whom an index is a place in memory, and nothing more."""
+
+    def index(self, access):
+        return [self.value(i) for i in index_in_memory(access)]
 
 
 def computed(writer, key, values):

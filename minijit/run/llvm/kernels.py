@@ -19,9 +19,9 @@ from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import prepared, stored_in
 from ..cache_folder import short_name
 from .engine import Code
-from .functions import ATTRIBUTES, function_texts, numbered
+from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
 from .python_calls import builtin_text, make_builtin, python_declarations
-from .text import LLVMWriter, MemoryWalker
+from .text import LLVMWriter
 from .work import LONG, by_way, steps_of
 
 

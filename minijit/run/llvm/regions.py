@@ -16,12 +16,12 @@ from ...compile.loops.statements import Region, Swap, statements
 from ...compile.memory.complex_pairs import origin_of, region_in_pairs
 from ..lapack import alone, works_alone
 from .calls import RoutineCalls
+from .functions import MemoryWalker
 from .kernels import KernelText, kernel_texts
 from .loops import LoopWriter
 from .python_calls import PythonCalls, builtin_text
 from .scopes import AliasScopes
 from .tables import TableLauncher, TableMethods
-from .text import MemoryWalker
 from .types import memory_type
 from .work import LONG
 

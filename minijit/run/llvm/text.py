@@ -1,7 +1,7 @@
 """LLVM IR as text: what a statement of the loop IR is, line by line.
 
     writer = LLVMWriter()
-    MemoryWalker(writer).block(place(kernel.body))    # y[i] = x[i] * x[i] + 1
+    Walker(writer).block(place(kernel.body))          # y[i] = x[i] * x[i] + 1
     # loop1:
     #   %i1 = phi i64 [0, %start], [%i1n, %next1]
     #   %v2 = getelementptr inbounds float, ptr %x, i64 %i1
@@ -21,20 +21,10 @@ from contextlib import contextmanager
 
 from ...compile.loops.scalars import BOOL
 from ...compile.numbers.scalar_forms import plain_name, scalar_form
-from ...compile.schedule.nests import index_in_memory
 from ...compile.schedule.placing_rules import sure
-from ..emit import Walker
 from .functions import Branches, FunctionCalls
 from .notes import Notes
 from .types import constant_text, kind_of, memory_type, register_type
-
-
-class MemoryWalker(Walker):
-    """A `Walker` for whom an index is nothing but a place in memory."""
-
-    def index(self, access):
-        return [self.value(i) for i in index_in_memory(access)]
-
 
 # name -> function(writer, name, expr, values) -> register.
 instructions = {}
