@@ -93,9 +93,9 @@ cliffs = {
     "argmin of 6": (lambda x: jnp.argmin(x * 2, axis=1), (of(50_000, 6),), 1.5),
     "logsumexp": (mj.grad(lambda x: nn.logsumexp(x, 1).sum()), (of(50_000, 7),), 3),
     "log_softmax": (lambda x: nn.log_softmax(x, axis=-1), (of(50_000, 9),), 1.5),
-    "transpose": (lambda x: x.transpose(3, 2, 0, 1) * 1, (of(8, 8, 128, 128),), 2),
+    "transpose": (lambda x: x.transpose(3, 2, 1, 0) * 1, (of(8, 8, 128, 128),), 2),
     "moveaxis": (
-        lambda x: jnp.moveaxis(x.swapaxes(2, 3), (0, 1), (2, 3)) + 1,
+        lambda x: jnp.moveaxis(x.swapaxes(2, 3), (1, 0), (2, 3)) + 1,
         (of(8, 8, 128, 128),),
         2,
     ),

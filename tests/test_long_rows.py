@@ -1,0 +1,88 @@
+"""Loops that memory goes through as one are one: rows have all the elements they can."""
+
+import numpy as np
+import pytest
+from harness import alike
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import nn
+from minijit.compile.loops.statements import For, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.nests import in_long_rows
+from minijit.compile.schedule.placing_rules import arrange
+from minijit.compile.simplify.folding import simplify
+from minijit.run.llvm.kernels import KernelText
+
+pytestmark = [pytest.mark.chapter(23), pytest.mark.fusion]
+
+
+def numbers(*shape):
+    return np.random.default_rng(1).normal(size=shape).astype("float32")
+
+
+def kernels_of(f, *args):
+    return lower(simplify(mj.make_jaxpr(f)(*args))).kernels
+
+
+def extents(body):
+    return {s.axis.extent for s in statements(body) if isinstance(s, For)}
+
+
+TOTALS = {
+    "sum": lambda x: x.sum(0),
+    "max": lambda x: x.max(0),
+    "prod": lambda x: x.prod(0),
+    "any": lambda x: (x > 2).any(0),
+    "all": lambda x: (x < 2).all(0),
+    "var": lambda x: x.var(0),
+    "running": lambda x: jnp.cumsum(x, 0),
+}
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_totals_go_in_rows_of_all_that_is_kept(name):
+    x = numbers(600, 100, 7)
+    found = [extents(arrange(k.body)) for k in kernels_of(TOTALS[name], x)]
+    assert found and not any({100, 7} & lengths for lengths in found)
+
+
+@pytest.mark.parametrize("shape", [(600, 100, 3), (2100, 30, 10, 5), (700, 40, 16)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("name", TOTALS)
+def test_they_are_those_of_the_flat_rows(name, dtype, shape):
+    """The same loops run, so that the very bits are the same."""
+    x, f = jnp.asarray((numbers(*shape) * 3).astype(dtype)), mj.jit(TOTALS[name])
+    rows = f(x.reshape(shape[0], -1))
+    np.testing.assert_array_equal(f(x), np.asarray(rows).reshape(f(x).shape))
+    want = mj.jit(TOTALS[name], backend="eval")(x)
+    alike(f(x), want, rtol=1e-1 if dtype == "float16" else 1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(300, 100, 4, 4), (4000, 30, 10, 5), (64, 48, 3)])
+@pytest.mark.parametrize("f", [
+    lambda x: x * 2 + 1,
+    lambda x: jnp.tanh(x + x[0]),
+    lambda x: (x - x.mean(0)) / x.std(0),
+])  # fmt: skip
+def test_code_knows_where_in_memory_an_index_of_digits_is(f, shape):
+    x = numbers(*shape)
+    for kernel in kernels_of(f, x):
+        text = KernelText(kernel).text
+        assert "udiv" not in text and "urem" not in text
+    alike(mj.jit(f)(x), mj.jit(f, backend="eval")(x), rtol=1e-3, atol=1e-4)
+
+
+def test_what_asks_for_one_of_the_axes_keeps_its_loop():
+    x = numbers(40, 30, 8)
+    f = lambda x: x + jnp.arange(8, dtype="float32")
+    kernel, = kernels_of(f, x)
+    assert extents(in_long_rows(kernel.body)) == {40, 30, 8}
+    alike(mj.jit(f)(x), mj.jit(f, backend="eval")(x))
+
+
+def test_a_row_of_what_each_step_has_for_itself_does_not_grow():
+    """A softmax down thousands of rows keeps thousands of numbers for each column."""
+    x = numbers(4000, 100, 16)
+    want = nn.softmax(x.reshape(4000, 1600), 0).reshape(x.shape)
+    alike(mj.jit(lambda x: nn.softmax(x, 0))(x), want, rtol=1e-5)
