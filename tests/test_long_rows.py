@@ -1,4 +1,4 @@
-"""Loops that memory goes through as one are one: rows have all the elements they can."""
+"""Loops that are one in memory are one: rows have all the elements they can."""
 
 import numpy as np
 import pytest

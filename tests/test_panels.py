@@ -163,8 +163,8 @@ def test_permutations(perm, small_tiles):
     f = lambda x: jnp.transpose(x, perm) * 2
     program = lowered(f, x)
     # What lies together on both sides is one row.
-    alike = (n for n in (4, 3, 2, 1) if perm[-n:] == tuple(range(perm[-n], perm[-n] + n)))
-    run = next(alike)
+    ends = {n: tuple(range(perm[-n], perm[-n] + n)) for n in (4, 3, 2, 1)}
+    run = next(n for n, axes in ends.items() if perm[-n:] == axes)
     row = math.prod(x.shape[axis] for axis in perm[-run:])
     long = min(x.shape[3], row) >= panels.BLOCK
     assert len(panels_in(program)) == (perm[-1] != 3 and long)
