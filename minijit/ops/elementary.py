@@ -65,9 +65,12 @@ def log1p_value(x):
 
 def logistic_value(x):
     """1 / (1 + e**-x), by the one of e**x and e**-x that does not overflow."""
-    left = x.real < 0
-    small = np.exp(np.where(left, x, -x))
-    return np.where(left, small, small.dtype.type(1)) / (1 + small)
+    if x.dtype.kind == "c":
+        left = x.real < 0
+        small = np.exp(np.where(left, x, -x))
+        return np.where(left, small, small.dtype.type(1)) / (1 + small)
+    # A choice by np.where takes as long as several of these; e**0 is 1.
+    return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
 
 
 eval_rules |= on_wide({exp2_p: exp2_value, expm1_p: np.expm1, log1p_p: log1p_value})
