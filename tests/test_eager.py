@@ -12,7 +12,7 @@ from harness import in_threads, profiled
 import minijit.numpy as jnp
 from minijit import config, enable_x64, lax
 from minijit.numpy import core
-from minijit.trace import array, core as trace_core, dtypes
+from minijit.trace import array, core as trace_core, dtypes, numpy_values
 from minijit.trace.array import (
     ArrayImpl,
     ShapedArray,
@@ -350,3 +350,24 @@ def test_plans_in_many_threads_are_right():
 
     in_threads(*[work] * 4)
     assert not wrong
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint32", "bool"])
+def test_short_rows_are_reduced_by_columns(dtype, monkeypatch):
+    by_columns = Counted(numpy_values.by_columns)
+    monkeypatch.setattr(numpy_values, "by_columns", by_columns)
+    rng = np.random.RandomState(0)
+    for n in (1, 2, 3, 16, 17):
+        values = rng.choice([-2, -1, -0.0, 0.0, 1, 3, np.nan], (4, 5, n))
+        if dtype[:5] != "float":
+            values = np.nan_to_num(values)
+        x = jnp.asarray(np.abs(values) if dtype == "uint32" else values).astype(dtype)
+        for reduce in (jnp.max, jnp.min):
+            before = by_columns.calls
+            row = np.asarray(reduce(x, axis=-1))
+            assert (by_columns.calls > before) == (1 < n <= numpy_values.SHORT)
+            column = np.asarray(reduce(jnp.moveaxis(x, -1, 0), axis=0))
+            np.testing.assert_array_equal(row, column)
+            if dtype[:5] == "float":
+                kept = ~np.isnan(row)
+                assert (np.signbit(row) == np.signbit(column))[kept].all()

@@ -294,12 +294,29 @@ def chosen(ufunc, identity):
     both = np.logical_and if ufunc is np.maximum else np.logical_or
 
     def values(x, *, axes):
-        found = ufunc.reduce(x, axis=axes, initial=identity(x.dtype))
+        if axes == (x.ndim - 1,) and x.ndim > 1 and 1 < x.shape[-1] <= SHORT:
+            reduce = by_columns
+        else:
+            reduce = whole
+        found = reduce(ufunc, x, axes, identity(x.dtype))
         if found.dtype.kind != "f" or found.all():
             return found
-        return with_signs(found, both.reduce(np.signbit(x), axes))
+        return with_signs(found, reduce(both, np.signbit(x), axes, both.identity))
 
     return values
+
+
+# Rows of so few elements are reduced column by column: NumPy begins anew for each row.
+SHORT = 16
+
+
+def whole(ufunc, x, axes, initial):
+    return ufunc.reduce(x, axis=axes, initial=initial)
+
+
+def by_columns(ufunc, x, axes, initial):
+    """The last axis reduced, of two elements or more."""
+    return functools.reduce(ufunc, np.moveaxis(x, -1, 0))
 
 
 def index_of(function):
