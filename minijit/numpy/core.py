@@ -13,7 +13,6 @@ docstring gives no errors, arguments that are no arrays or numbers raise TypeErr
 shapes that do not fit raise TypeError or ValueError.
 """
 
-# chapter 3
 from ..trace import dtypes, primitives
 from ..trace.array import ArrayImpl, known_aval
 from ..trace.core import Array, operators
@@ -45,20 +44,6 @@ def as_number(x, dtype, weak_type):
     return ArrayImpl(quietly(known_value, x, dtype), known_aval((), dtype, weak_type))
 
 
-def promote_dtypes(args, family=None):
-    """All of `args` in the dtype that they promote to together.
-
-    Args:
-      family: maps that dtype to the one to compute in (`dtypes.to_inexact_dtype`).
-    """
-    if family is None and alike(args):
-        return list(args)
-    args = [x if isinstance(x, Array) else unwrapped(x) for x in args]
-    dtype, weak_type = dtypes.lattice_result_type(*args)
-    dtype = family(dtype) if family else dtype
-    return [convert(x, dtype, weak_type) for x in args]
-
-
 def expand_to(x, rank):
     """Leading axes of length 1, up to `rank` axes."""
     new = rank - x.ndim
@@ -71,6 +56,21 @@ def promote_shapes(name, args):
     """Leading axes of length 1, so that all arrays with axes have as many."""
     rank = joint_rank(name, args)
     return [x if len(x.aval.shape) in (0, rank) else expand_to(x, rank) for x in args]
+
+
+# chapter 3
+def promote_dtypes(args, family=None):
+    """All of `args` in the dtype that they promote to together.
+
+    Args:
+      family: maps that dtype to the one to compute in (`dtypes.to_inexact_dtype`).
+    """
+    if family is None and alike(args):
+        return list(args)
+    args = [x if isinstance(x, Array) else unwrapped(x) for x in args]
+    dtype, weak_type = dtypes.lattice_result_type(*args)
+    dtype = family(dtype) if family else dtype
+    return [convert(x, dtype, weak_type) for x in args]
 
 
 def promote_args(name, *args):

@@ -26,6 +26,54 @@ from .remembered import add_line, plain_types, remembered
 array_classes = {}
 
 
+class ArrayImpl(ConcreteArray):
+    """A concrete, immutable array: NumPy's, with an aval.
+
+    Made by `jnp.array`, `jnp.asarray` and every operation outside a trace; users see
+    it as `Array`.
+    """
+
+    __slots__ = ("aval", "_value", "__weakref__")
+
+    def __new__(cls, value, aval):
+        # An array of random keys, for instance, has a class of its own.
+        self = object.__new__(array_classes.get(type(aval.dtype), cls))
+        # Kernels go through memory row by row.
+        if not value.flags.c_contiguous:
+            value = value.copy()
+        value.setflags(write=False)
+        self._value = value
+        self.aval = aval
+        return self
+
+    def numpy(self):
+        """The value as a read-only NumPy array, without a copy."""
+        if self._value is None:
+            raise self._deleted()
+        return self._value
+
+
+def wrap(value, weak_type=False):
+    """The array that owns `value`, a NumPy array nobody else will write to."""
+    value = np.asarray(value)
+    return ArrayImpl(value, ShapedArray(value.shape, value.dtype, weak_type))
+
+
+def to_numpy(x, aval=None):
+    """The NumPy value of a concrete argument, never one that others can write to."""
+    if isinstance(x, ArrayImpl):
+        return x.numpy() if x._value is None else x._value
+    if isinstance(x, Tracer):
+        return x.concrete("numpy").numpy()
+    return np.array(x, dtype=(aval or aval_of(x)).dtype)
+
+
+@lru_cache(maxsize=4096)
+def known_aval(shape, dtype, weak_type):
+    """The one aval of its kind: types that are the same object need no comparison."""
+    return ShapedArray(shape, dtype, weak_type)
+
+
 # chapter 3
 @dataclass(frozen=True)
 class ShapedArray:
@@ -92,12 +140,6 @@ def result_avals(primitive, avals, params, source=None):
         raise
 
 
-@lru_cache(maxsize=4096)
-def known_aval(shape, dtype, weak_type):
-    """The one aval of its kind: types that are the same object need no comparison."""
-    return ShapedArray(shape, dtype, weak_type)
-
-
 def aval_of(x):
     """The aval of an array, a tracer, a NumPy array or a Python number."""
     if isinstance(x, Array):
@@ -106,48 +148,6 @@ def aval_of(x):
         return known_aval((), dtypes.scalar_dtype(x), dtypes.is_weakly_typed(x))
     x = dtypes.checked_numpy(x)
     return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
-
-
-class ArrayImpl(ConcreteArray):
-    """A concrete, immutable array: NumPy's, with an aval.
-
-    Made by `jnp.array`, `jnp.asarray` and every operation outside a trace; users see
-    it as `Array`.
-    """
-
-    __slots__ = ("aval", "_value", "__weakref__")
-
-    def __new__(cls, value, aval):
-        # An array of random keys, for instance, has a class of its own.
-        self = object.__new__(array_classes.get(type(aval.dtype), cls))
-        # Kernels go through memory row by row.
-        if not value.flags.c_contiguous:
-            value = value.copy()
-        value.setflags(write=False)
-        self._value = value
-        self.aval = aval
-        return self
-
-    def numpy(self):
-        """The value as a read-only NumPy array, without a copy."""
-        if self._value is None:
-            raise self._deleted()
-        return self._value
-
-
-def wrap(value, weak_type=False):
-    """The array that owns `value`, a NumPy array nobody else will write to."""
-    value = np.asarray(value)
-    return ArrayImpl(value, ShapedArray(value.shape, value.dtype, weak_type))
-
-
-def to_numpy(x, aval=None):
-    """The NumPy value of a concrete argument, never one that others can write to."""
-    if isinstance(x, ArrayImpl):
-        return x.numpy() if x._value is None else x._value
-    if isinstance(x, Tracer):
-        return x.concrete("numpy").numpy()
-    return np.array(x, dtype=(aval or aval_of(x)).dtype)
 
 
 def on_numpy(rows):
