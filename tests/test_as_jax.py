@@ -38,6 +38,14 @@ def test_modules_and_names_are_minijits():
         assert _registry[dict].from_iter(data, children) == {"a": 1}
         assert jax._src.xla_bridge._backends == {}
         assert jax.core.pytype_aval_mappings and jax.core.DropVar and jax.core.gensym
+        assert jax.core.get_opaque_trace_state() == jax.core.get_opaque_trace_state()
+        jaxpr = jax.make_jaxpr(abs)(1.0).jaxpr
+        debug, source = jaxpr.debug_info, jaxpr.eqns[0].source_info
+        assert debug.func_name == debug.func_src_info == "abs" and not source.traceback
+        assert (debug.traced_for, str(source.name_stack)) == ("make_jaxpr", "")
+        copy = jax._src.core.DebugInfo("jit", "abs at file:1", debug.arg_names)
+        assert isinstance(copy, jax._src.core.DebugInfo) and copy.func_name == "abs"
+        assert jax._src.pjit.jit_p.name == "jit"
         from jaxlib import xla_client
 
         assert isinstance(jax.devices()[0], xla_client.Device)

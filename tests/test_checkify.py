@@ -94,6 +94,10 @@ cases = {
         lambda m, x: x[m.jnp.array([0, 3])], three,
         outside + "(3,): index 3 is out of bounds for axis 0 with size 3. ",
     ),
+    "an index that is known": (
+        lambda m, x: m.jax.jit(lambda x: x[1, -4])(x), [three, three],
+        outside + "(2, 3): index -1 is out of bounds for axis 1 with size 3. ",
+    ),
     "scatter": (
         lambda m, x: x.at[1, m.jnp.array([0, 9])].add(1.0), [three, three],
         outside + "(2, 3): index 9 is out of bounds for axis 1 with size 3. ",

@@ -298,6 +298,13 @@ def test_disable_jit():
     assert len(ran) == 4
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, mj.jit, mj.grad])
+def test_the_first_nan_of_a_compiled_loop_is_found_step_by_step(wrap):
+    f = wrap(lambda x: mj.lax.scan(lambda c, _: (jnp.log(c), None), x, None, 3)[0])
+    with mj.debug_nans(True), pytest.raises(FloatingPointError, match="log.* to -1"):
+        f(-1.0)
+
+
 @pytest.mark.parametrize("flag", ["debug_nans", "debug_infs"])
 def test_checks_are_made_while_their_flag_is_set(flag):
     f = mj.jit(lambda x: 1 / x - 1 / x if flag == "debug_nans" else 1 / x)

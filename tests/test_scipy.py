@@ -346,6 +346,14 @@ def test_bessel_functions_and_spherical_harmonics():
     angles = A(0.3, 1.1), A(2.0, 0.4)
     got = ours.special.sph_harm_y(*orders, *angles, n_max=3)
     np.testing.assert_allclose(got, theirs.sph_harm_y(*orders, *angles), rtol=1e-6)
+    z = A(-0.5, 0.3, 1.0)
+    values = np.moveaxis([theirs.assoc_legendre_p_all(3, 3, x)[0] for x in z], 0, -1)
+    wanted = np.moveaxis(values[:, :4], 0, 1)
+    got = ours.special.lpmn_values(3, 3, z, False)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    wave = theirs.sph_harm_y(3, 2, np.arccos(np.asarray(z)), 0.0).real
+    got = ours.special.lpmn_values(3, 3, z, True)[2, 3]
+    np.testing.assert_allclose(got, wave, rtol=1e-5, atol=1e-6)
 
 
 def test_matrices_that_are_not_unique():

@@ -57,6 +57,7 @@ def test_functions_of_one_s_own():
     same(own(floats, floats[0]), theirs(floats, floats[0]).astype("f4"))
     same(own.reduce(floats, axis=None), np.float32(theirs.reduce(floats.ravel())))
     same(own.accumulate(floats), theirs.accumulate(floats).astype("f4"))
+    assert isinstance(jnp.add, jnp.ufunc) and not isinstance(jnp.sort, jnp.ufunc)
     assert isinstance(own, jnp.ufunc) and own.identity is None and own.nout == 1
 
 

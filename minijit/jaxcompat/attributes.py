@@ -10,8 +10,10 @@ have: see `demand.more_attributes`.
 from ..trace import dtypes
 from ..trace.api.meshes import sharding_of_type
 from ..trace.api.stages import Compiled, Lowered
+from ..trace.arguments import TraceInfo
 from ..trace.array import ShapedArray, shape_rules
-from ..trace.base.demand import on_demand
+from ..trace.base.demand import fetch, on_demand
+from ..trace.base.errors import Source
 from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
 from ..trace.trees.pytree import NodeType, node_types as node_types
@@ -115,6 +117,22 @@ give(Eqn, {
     "effects": property(lambda eqn: {eqn} if has_effect(eqn) else no_effects),
     "source_info": property(lambda eqn: eqn.source),
 })
+no_names = "extend.source_info_util:NameStack"
+give(Source, {"name_stack": property(lambda at: fetch(no_names)()), "traceback": None})
+give(TraceInfo, {
+    "traced_for": property(lambda info: info.kind),
+    "func_name": property(lambda info: info.name),
+    "func_filename": property(lambda info: info.source and info.source.file),
+    "func_lineno": property(lambda info: info.source and info.source.line),
+    "func_src_info": property(lambda info: " at ".join(where(info))),
+    "result_paths": None,
+})
+
+
+def where(info):
+    """A function's name and, if it is known, its place."""
+    source = info.source
+    return info.name, *([f"{source.file}:{source.line}"] if source else [])
 
 
 def analyses(names):

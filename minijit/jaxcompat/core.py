@@ -57,8 +57,17 @@ pytype_aval_mappings = {_np.ndarray: get_aval}
 Atom = Var | Literal
 AbstractValue = ShapedArray
 eval_context = ensure_compile_time_eval
-# For annotations: what a jaxpr says of its function.
-DebugInfo = _TraceInfo
+
+
+class DebugInfo(metaclass=StandIn):
+    """What a jaxpr says of its function."""
+
+    stands_for = _TraceInfo
+
+    @staticmethod
+    def make(traced_for, func_src_info, arg_names=None, result_paths=None):
+        name = func_src_info.partition(" at ")[0]
+        return _TraceInfo(name, traced_for, arg_names=tuple(arg_names or ()))
 
 
 class Effect:

@@ -53,6 +53,8 @@ sources = {
     "_src.lax.lax": ["lax"],
     "_src.linear_util": ["extend.linear_util"],
     "_src.numpy.lax_numpy": ["numpy"],
+    "_src.literals": [],
+    "_src.pjit": ["trace.jit.jit"],
     "_src.random": ["random"],
     "_src.ref": ["ref"],
     "_src.state.types": ["ref"],
@@ -84,15 +86,21 @@ single_names = {
     "debug.inspect_array_sharding": "sharding:inspect_array_sharding",
     "debug.visualize_array_sharding": "sharding:visualize_array_sharding",
     "debug.visualize_sharding": "sharding:visualize_sharding",
-    "core.DropVar": "extend.core:DropVar",
-    "core.gensym": "extend.core:gensym",
-    "core.trace_state_clean": "extend.core:trace_state_clean",
     "experimental.pallas.Slice": "numpy.slicing:Slice",
     "experimental.pallas.ds": "numpy.slicing:ds",
     "experimental.pallas.dslice": "numpy.slicing:dslice",
     "experimental.sparse.sparsify": "jax_modules:sparsify",
     "stages.Traced": "trace.api.stages:Lowered",
     "stages.Wrapped": "trace.jit.jit:JitFunction",
+}
+
+# What `jax.core` has kept of what `jax.extend.core` has now.
+single_names |= {
+    f"core.{name}": f"extend.core:{name}"
+    for name in """
+        DropVar find_top_trace gensym get_opaque_trace_state
+        new_jaxpr_eqn trace_state_clean valid_jaxtype
+    """.split()
 }
 
 # Modules that JAX has and minijit does not.  All of their names are missing, and so

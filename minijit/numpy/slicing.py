@@ -318,8 +318,11 @@ def take_basic(x, entries, shape):
         if is_integer(entry):
             check_not_empty(n, len(spans))
             squeezed.append(len(spans))
-        start, last = span.first, n - span.length
-        starts.append(min(max(start, 0), last) if isinstance(start, int) else start)
+        start, inside = span.first, range(n - span.length + 1)
+        if isinstance(start, int) and start not in inside:
+            # A program may look for this: `checkify`'s `index_checks` do.
+            start = wrap_integer(np.array(start), n, wrap=False)
+        starts.append(start)
         spans.append(span)
     x = take_spans(x, shape, starts, spans)
     reversed_axes = [axis for axis, span in enumerate(spans) if span.reverse]

@@ -36,7 +36,14 @@ identities = {
 }  # fmt: skip
 
 
-class ufunc:
+class KindOfUfunc(type):
+    """The class of `ufunc`, of which functions such as `jnp.add` are instances."""
+
+    def __instancecheck__(cls, x):
+        return type.__instancecheck__(cls, x) or callable(x) and hasattr(x, "reduceat")
+
+
+class ufunc(metaclass=KindOfUfunc):
     """A function of single numbers on arrays.  JAX: `jnp.ufunc`.
 
     Attributes:

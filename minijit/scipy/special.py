@@ -5,6 +5,7 @@
 """
 
 import inspect
+import math
 from functools import partial
 
 import numpy as np
@@ -663,22 +664,11 @@ def bessel_jn(z, *, v, n_iter=50):
     return found[: v + 1] / (total - found[0])
 
 
-def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
-    """Spherical harmonics: degrees n >= 0, orders |m| <= n, both integer vectors.
+def legendre_functions(x, n_max):
+    """Legendre functions of the first kind, as in spherical harmonics: [order, degree].
 
-    Args:
-      theta, phi: the angle from the pole, and around it.
-      n_max: an int, the largest of n; needed under jit.
+    The sum of the squares of a spherical harmonic over the sphere is 1.
     """
-    if diff_n is not None:
-        raise NotImplementedError(
-            "The 'diff_n' argument to jax.scipy.special.sph_harm_y is not supported."
-        )
-    n_max = np.max(n) if n_max is None else n_max
-    n_max = arguments.static_int(n_max, "n_max of sph_harm_y")
-    theta = jnp.atleast_1d(theta)
-    x = jnp.cos(theta)
-    # rows[l][k]: the normalized Legendre function of degree l and order k.
     sine = jnp.sqrt(1 - x * x)
     diagonal = jnp.full_like(x, 0.5 / np.sqrt(np.pi))
     columns = []
@@ -692,8 +682,48 @@ def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
             column.append(here)
         columns.append(jnp.stack(column))
         diagonal = -diagonal * sine * np.sqrt((2 * k + 3) / (2 * k + 2))
+    return jnp.stack(columns)
+
+
+def lpmn_values(m, n, z, is_normalized):
+    """Legendre functions of the first kind at each z: [order, degree, z].
+
+    Args:
+      m, n: the largest order and degree, which are equal.
+      z: a vector of floats.
+      is_normalized: whether as in spherical harmonics, without the wave.
+    """
+    if m != n:
+        raise NotImplementedError("Computations for m!=n are not yet supported.")
+    if jnp.ndim(z) != 1:
+        raise ValueError("z must be a 1D array.")
+    values = legendre_functions(z, n)
+    if is_normalized:
+        return values
+    norms = np.ones((n + 1, n + 1))
+    for l in range(n + 1):
+        for k in range(l + 1):
+            ratio = math.factorial(l + k) / math.factorial(l - k)
+            norms[k, l] = math.sqrt(4 * np.pi / (2 * l + 1) * ratio)
+    return values * norms[..., None].astype(values.dtype)
+
+
+def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
+    """Spherical harmonics: degrees n >= 0, orders |m| <= n, both integer vectors.
+
+    Args:
+      theta, phi: the angle from the pole, and around it.
+      n_max: an int, the largest of n; needed under jit.
+    """
+    if diff_n is not None:
+        raise NotImplementedError(
+            "The 'diff_n' argument to jax.scipy.special.sph_harm_y is not supported."
+        )
+    n_max = np.max(n) if n_max is None else n_max
+    n_max = arguments.static_int(n_max, "n_max of sph_harm_y")
     order = jnp.abs(m)
-    legendre = jnp.stack(columns)[order, n, jnp.arange(len(n))]
+    functions = legendre_functions(jnp.cos(jnp.atleast_1d(theta)), n_max)
+    legendre = functions[order, n, jnp.arange(len(n))]
     wave = lax.complex(legendre * jnp.cos(order * phi), legendre * jnp.sin(order * phi))
     sign = 1 - 2 * (order % 2)
     return jnp.where(jnp.less(m, 0), sign * jnp.conj(wave), wave)
@@ -705,6 +735,6 @@ _names.publish(globals(), """
     bernoulli bessel_jn beta betainc betaln boxcox boxcox1p comb dawsn digamma entr erf
     erfc erfcx erfinv exp1 expi expit expn factorial fresnel gamma gammainc gammaincc
     gammaln gammasgn hyp1f1 hyp2f1 i0 i0e i1 i1e kl_div log_ndtr log_softmax loggamma
-    logit logsumexp multigammaln ndtr ndtri owens_t poch polygamma rel_entr sici softmax
-    spence sph_harm_y wofz xlog1py xlogy zeta
+    logit logsumexp lpmn_values multigammaln ndtr ndtri owens_t poch polygamma rel_entr
+    sici softmax spence sph_harm_y wofz xlog1py xlogy zeta
 """)
