@@ -173,6 +173,14 @@ def test_in_a_loop():
         assert_names(error, "encountered in sqrt", "jnp.sqrt(x - 1)")
 
 
+def test_a_nan_that_is_not_taken():
+    x = jnp.asarray(np.float32([3, 1, 2]))
+    with config.override("debug_nans", True):
+        assert jnp.median(x) == 2 and jnp.where(x > 0, x, jnp.nan).sum() == 6
+        with pytest.raises(FloatingPointError, match="select_n"):
+            jnp.where(x > 1, x, jnp.nan)
+
+
 def test_infinities():
     with config.override("debug_infs", True):
         with pytest.raises(FloatingPointError) as error:
