@@ -58,13 +58,15 @@ def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
     # A place is (the place above, key), so that siblings share what is above them.
     stack = [(None, tree)]
     while stack:
+        if len(nodes) == suspicious_size:
+            check_depth(tree)
         place, x = stack.pop()
         how = node_type(type(x))
         if is_leaf is not None:
             args = (path_to(place), x) if is_leaf_takes_path else (x,)
             how = None if is_leaf(*args) else how
         if how is None:
-            found.append((path_to(place), x))
+            found.append((place, x))
             nodes.append(leaf_node)
             continue
         children, data = how.flatten(x)
@@ -72,9 +74,8 @@ def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
         nodes.append(Node(type(x), data, len(children)))
         steps = zip(keys_of(x, len(children)), children, strict=True)
         stack.extend(reversed([((place, key), child) for key, child in steps]))
-        if len(nodes) == suspicious_size:
-            check_depth(tree)
-    return found, PyTreeDef(tuple(nodes))
+    # The paths come last, for those of an endless tree would fill the memory.
+    return [(path_to(place), x) for place, x in found], PyTreeDef(tuple(nodes))
 
 
 def path_to(place):

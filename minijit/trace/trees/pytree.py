@@ -27,7 +27,7 @@ from .keys import DictKey, GetAttrKey, SequenceKey
 # A tree with this many nodes is looked at once for having no end.
 suspicious_size = 100_000
 
-# What is to be said when something is wrong with a tree; `tree_paths.py` says more.
+# What is to be said when something is wrong with a tree; `paths.py` says more.
 diagnoses = {
     "check_depth": lambda tree, is_leaf: None,
     "mismatch": lambda treedef, tree, names: "pytree structure error",
@@ -159,6 +159,20 @@ def node_type(kind):
     return found
 
 
+def make_node(node, children):
+    """The container a node stands for, around its children."""
+    return node_type(node.type).unflatten(node.data, tuple(children))
+
+
+def matching_children(node, x):
+    """The children of x if it is of the same type and shape as a node, else None."""
+    if type(x) is not node.type:
+        return None
+    children, data = node_type(node.type).flatten(x)
+    children = tuple(children)
+    return children if len(children) == node.arity and data == node.data else None
+
+
 def tree_flatten(tree, is_leaf=None):
     """The leaves of a pytree, left to right, and its structure.
 
@@ -171,6 +185,8 @@ def tree_flatten(tree, is_leaf=None):
     leaves, nodes = [], []
     stack = [tree]
     while stack:
+        if len(nodes) == suspicious_size:
+            diagnoses["check_depth"](tree, is_leaf)
         x = stack.pop()
         how = None if is_leaf is not None and is_leaf(x) else node_type(type(x))
         if how is None:
@@ -181,8 +197,6 @@ def tree_flatten(tree, is_leaf=None):
         children = tuple(children)
         nodes.append(Node(type(x), data, len(children)))
         stack.extend(reversed(children))
-        if len(nodes) == suspicious_size:
-            diagnoses["check_depth"](tree, is_leaf)
     return leaves, PyTreeDef(tuple(nodes))
 
 
@@ -281,20 +295,6 @@ class PyTreeDef:
         return PyTreeDef(tuple(node for part in parts for node in part))
 
 
-def make_node(node, children):
-    """The container a node stands for, around its children."""
-    return node_type(node.type).unflatten(node.data, tuple(children))
-
-
-def matching_children(node, x):
-    """The children of x if it is of the same type and shape as a node, else None."""
-    if type(x) is not node.type:
-        return None
-    children, data = node_type(node.type).flatten(x)
-    children = tuple(children)
-    return children if len(children) == node.arity and data == node.data else None
-
-
 def tree_unflatten(treedef, leaves):
     """The inverse of `tree_flatten`: the pytree of this structure and these leaves."""
     return treedef.unflatten(leaves)
@@ -315,7 +315,7 @@ def tree_map(f, tree, *rest, is_leaf=None):
 
 
 # From here on functions of trees can be recorded (`make_jaxpr`).  In messages all
-# leaves of an argument bear its name, until `tree_paths.py` has better ones.
+# leaves of an argument bear its name, until `paths.py` has better ones.
 flattening |= {
     "flatten": tree_flatten,
     "unflatten": tree_unflatten,
