@@ -100,9 +100,10 @@ class TangentTrace(JVPTrace):
         varying = [self.pair(x)[1] is not None for x in args]
         bad, _ = follow_equation(primitive, varying, params)
         if bad is not None:
+            many = "tangents" if sum(varying) > 1 else "a tangent"
             raise NotImplementedError(
-                f"reverse mode needs a jvp rule that is linear in the tangents, but "
-                f"this one applies {bad} to {'them' if sum(varying) > 1 else 'one'}"
+                "reverse mode needs a jvp rule that is linear in the tangents, but "
+                f"this one applies {bad} to {many}"
                 f"{at_line(user_source())}"
             )
         return super().process(primitive, args, params)
