@@ -730,3 +730,18 @@ def test_the_graph_of_many_steps_is_as_wide_as_a_notebook():
                 assert len(named) + 1 == len(group) or len(group) == 1
     between = [s for s, _ in lanes if s[0].role == "temporary"]
     assert len(between) > 10 > len(lanes) - len(between)
+
+
+def test_loops_that_the_price_took_apart_say_so():
+    """A row that is larger than the cache: its sum, and what is made of it, are apart."""
+
+    def f(x):
+        y = jnp.exp(x)
+        return y - y.mean(1, keepdims=True)
+
+    report = mj.explain(f, np.zeros((4, 1_000_000), "float32"))
+    first, *others = report.kernels
+    assert others
+    for other in others:
+        answer = report.why_not_fused(first, other)
+        assert answer.rule == "schedule" and "as fused" in answer.reason
