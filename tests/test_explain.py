@@ -733,7 +733,7 @@ def test_the_graph_of_many_steps_is_as_wide_as_a_notebook():
 
 
 def test_loops_that_the_price_took_apart_say_so():
-    """A row that is larger than the cache: its sum, and what is made of it, are apart."""
+    """A row larger than the cache: its sum, and what is made of it, are apart."""
 
     def f(x):
         y = jnp.exp(x)
