@@ -219,6 +219,17 @@ def test_precision_stays_what_was_written():
     assert names(simple) == "add sub"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_power_of_a_half_is_a_square_root(dtype):
+    x = jnp.asarray(floats).astype(dtype)
+    closed = make_jaxpr(lambda x: x**0.5)(x)
+    assert "pow" not in names(simplify(closed)) or dtype == "bfloat16"
+    want = [0.0, 0.0, 1.0, np.nan, np.inf, np.inf, np.nan, np.sqrt(floats[-2])]
+    got = np.asarray(jax.jit(lambda x: x**0.5)(x)).astype("float32")[:8]
+    want[-1] = want[-1] if dtype != "float16" else 0.0
+    np.testing.assert_allclose(got, want, rtol=1e-2)
+
+
 def test_common_subexpressions():
     f = lambda x, y: (x * y + jnp.sin(x)) + (y * x - jnp.sin(x))
     assert names(simplified(f, floats, floats)) == "mul sin add sub add"

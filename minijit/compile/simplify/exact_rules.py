@@ -77,7 +77,17 @@ def small_power(s, out, x, *, y):
     return x if y == 1 else s.apply(prim.mul_p, x, x) if y == 2 else None
 
 
+def half_power(s, out, x, y):
+    """x ** 0.5 is the square root, but that -inf gives infinity, and -0.0 gives 0.0."""
+    if out.dtype.kind != "f" or not holds(s, y, 0.5):
+        return None
+    root = s.apply(prim.add_p, s.apply(prim.sqrt_p, x), filled(s, 0, out))
+    lowest = s.apply(prim.eq_p, x, filled(s, -np.inf, out))
+    return s.apply(prim.select_n_p, lowest, root, filled(s, np.inf, out))
+
+
 rules |= {
+    prim.pow_p: [half_power],
     prim.neg_p: [undone_by(prim.neg_p)],
     prim.not_p: [undone_by(prim.not_p)],
     prim.abs_p: [idempotent(prim.abs_p)],
