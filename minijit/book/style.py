@@ -521,7 +521,8 @@ def pipeline(k: str | int, axis: Any = None) -> None:
 
     It is the one that chapter k builds on.  Which chapters build a room is read off
     book.toml.  What chapter k builds is filled, what later chapters build is dotted: a
-    program does without until then.
+    program does without until then.  A room without a number is one that no chapter
+    builds.
     """
     book = still(find_book())
     here = book.chapter(k)
@@ -537,7 +538,7 @@ def pipeline(k: str | int, axis: Any = None) -> None:
         at, colour = way[name][1:], TANGENT if new else PRIMAL
         boxes[name] = box(axis, *at, f"{name}\n{ids}", colour)
         boxes[name].set(size=9, weight="bold" if new else "normal")
-        if all(c.index > here.index for c in builders):
+        if builders and all(c.index > here.index for c in builders):
             boxes[name].get_bbox_patch().set(fc="none", ec=INK, linestyle=":")
     for start, end in steps_of(arrows):
         arrow(axis, boxes[start], boxes[end])
