@@ -173,6 +173,7 @@ def test_in_a_loop():
         assert_names(error, "encountered in sqrt", "jnp.sqrt(x - 1)")
 
 
+@pytest.mark.chapter(16)
 def test_a_nan_that_is_not_taken():
     x = jnp.asarray(np.float32([3, 1, 2]))
     with config.override("debug_nans", True):

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.composed import compiled_by_now
+
 MODULES = (
     "", "numpy", "numpy.linalg", "numpy.fft", "lax", "random", "nn", "nn.initializers",
     "scipy.special", "tree_util", "tree",
@@ -235,7 +237,8 @@ def function(module: str, name: str, f: Any, first: str = "") -> str:
         return f"def {name}(*args: Any, **kwargs: Any) -> {back}: ..."
     shown = parameter_texts(module, name, parameters[1:] if first else parameters)
     given = ", ".join([first, *shown] if first else shown)
-    traced = "@_traced\n" * hasattr(f, "traces")
+    always = hasattr(f, "traces") and f not in compiled_by_now
+    traced = "@_traced\n" * always
     return f"{traced}def {name}({given}) -> {back}: ..."
 
 

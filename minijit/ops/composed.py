@@ -19,7 +19,7 @@ who computes them: with those a function stays as it is, since the same call wou
 otherwise give other digits once it is compiled.
 """
 
-
+import weakref
 
 import numpy as np
 
@@ -54,6 +54,8 @@ bottom = current.bottom
 PROGRAM, EQUATION, ELEMENTS = 2000, 100, 4000
 # For how many kinds of arguments is known what became of a function.
 LIMIT = 256
+# The functions that have `traces` because some call of theirs is compiled by now.
+compiled_by_now: weakref.WeakSet = weakref.WeakSet()
 
 
 class Composed:
@@ -121,6 +123,7 @@ class Composed:
         if not same or config.fast_math or not is_exact(closed):
             return None
         self.wrapper.traces = loop_traces
+        compiled_by_now.add(self.wrapper)
         return Program(compiled(closed), tree)
 
 

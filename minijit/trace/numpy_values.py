@@ -134,7 +134,11 @@ def reciprocal(x):
 
 def power(x, y):
     """x**y, computed in x's dtype."""
-    return np.power(x, y.astype(x.dtype))
+    result = np.power(x, y.astype(x.dtype))
+    if y.ndim == 0 and y == 0.5 and x.dtype.kind == "f":
+        # NumPy takes the square root then, which is NaN for -inf, and -0.0 for -0.0.
+        return np.where(x == -np.inf, x.dtype.type(np.inf), result + x.dtype.type(0))
+    return result
 
 
 def by_squaring(x, n, multiply):

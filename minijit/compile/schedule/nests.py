@@ -153,7 +153,7 @@ def axes_in_one(axes, body):
     """How many of the innermost loops are to be one; those that memory goes through."""
     totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
     steps = count_of(axes) * max((count_of(e.axes) for e in totals), default=1)
-    if steps < FEW or axes[-1].bounds[1] >= SHORT and not totals:
+    if steps < FEW or count_of(axes[-1:]) >= SHORT and not totals:
         return 1
     stores = [s for s in statements(body) if isinstance(s, Store)]
     loops = [s.axis for s in statements(body) if isinstance(s, For)]
