@@ -346,7 +346,7 @@ class Careful(lockstep.Lockstep):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "step":
             # Of threads that do not count, it is that of one that does.
             step = self.lanes.spread(self.value(node.args[0], mask))
-            first = step[mask.argmax()]
+            first = step[np.argmax(mask)]
             self.refuse(step == 0, mask, "has a step of 0")
             other = (step > 0) != (first > 0)
             self.refuse(other, mask, "has a step of another sign than others")

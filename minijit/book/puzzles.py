@@ -146,7 +146,7 @@ def divided(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
             what, again = "stores", "keep in a variable what is not a result yet"
         lanes = first_uses(ran, name, what).thread
         of_each = np.bincount(lanes, minlength=case.blocks * case.threads)
-        lane, many = of_each.argmax(), int(of_each.max())
+        lane, many = np.argmax(of_each), int(np.max(of_each))
         if many > most:
             done = f"{counted(many, 'number')} of {name}"
             done = f"into y {counted(many, 'time')}" if name == "y" else done
@@ -154,7 +154,7 @@ def divided(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
             divide = "divide the work among all threads"
             yield (
                 f"{who(lane, case)} {what} {done}, where {most} would do:\n"
-                f"{again if of_each.min() >= most else divide}"
+                f"{again if np.min(of_each) >= most else divide}"
             )
 
 
