@@ -291,6 +291,13 @@ class BottomTrace(EvalTrace):
         return results
 
 
+# Where each thread begins.
+CurrentTrace.trace = BottomTrace()
+
+
+# chapter 3, brought along
+
+
 class LiveTrace(threading.local):
     """The trace that `bind` asks: the bottom, once the frame that set another is gone.
 
@@ -339,7 +346,6 @@ class SetTrace:
         current.enter(*self.before)
 
 
-# Where each thread begins.
 current = LiveTrace()  # type: ignore[assignment]
 set_trace = SetTrace  # type: ignore  # noqa: F811
 
