@@ -292,7 +292,7 @@ class BottomTrace(EvalTrace):
 
 
 # Where each thread begins.
-CurrentTrace.trace = BottomTrace()
+current.trace = CurrentTrace.trace = BottomTrace()
 
 
 # chapter 3, brought along
