@@ -15,11 +15,12 @@ from ...compile.loops import statements as loops
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import substitute
-from ...compile.loops.index_rules import joined_digits, linear, over, sum_of
+from ...compile.loops.index_rules import linear, over, sum_of
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.scalars import wide_dtype
 from ...compile.memory.complex_pairs import has_complex, in_pairs
 from ...compile.schedule.columns import replaced
+from ...compile.schedule.nests import terms_in_memory
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import NEST, nestable
 from ...trace.base.errors import MinijitError
@@ -213,9 +214,9 @@ def product(call, plain):
 
 def address(access):
     """Where an element is in its buffer's memory: -> a tuple of one index."""
-    return (sum_of(joined_digits(terms_in_memory(access)).items()),)
+    return (sum_of(terms_in_memory(access.index, access.buffer)),)
 
 
-def terms_in_memory(access):
-    """{part: factor}: where an element is in its buffer's memory is their sum."""
+def parts_of_place(access):
+    """{part: factor}, digits apart: where an element is in memory is their sum."""
     return linear(*zip(access.index, access.buffer.strides, strict=True))

@@ -37,9 +37,9 @@ from .grid_memory import (
     bytes_of_own,
     joined,
     number_of,
+    parts_of_place,
     renamed,
     steps_of,
-    terms_in_memory,
     widest_total,
 )
 
@@ -190,7 +190,7 @@ def are_quads(axes, body):
     if totals_in(body):
         return False
     accesses = (a for a in (*body, *loads_of(body)) if a.buffer.space != "cache")
-    return all(are_neighbours(terms_in_memory(a), axis) for a in accesses)
+    return all(are_neighbours(parts_of_place(a), axis) for a in accesses)
 
 
 def are_neighbours(terms, axis):

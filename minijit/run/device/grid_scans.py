@@ -32,10 +32,10 @@ from .grid_memory import (
     MOST_THREADS,
     THREADS,
     number_of,
+    parts_of_place,
     renamed,
     room_in,
     steps_of,
-    terms_in_memory,
 )
 
 # Neighbours that a thread adds up itself: one access of 128 bits, or two of them.
@@ -87,7 +87,7 @@ def is_running(loop, axes):
 
 def moves_along(store, axis):
     """Whether each step of an axis stores another element."""
-    terms = terms_in_memory(store)
+    terms = parts_of_place(store)
     return terms.pop(axis, 0) != 0 and not any(axis in part.free for part in terms)
 
 
