@@ -570,6 +570,8 @@ def test_what_is_written_to_an_empty_axis_is_dropped():
         empty.at[index].set(jnp.ones(7))
     with pytest.raises(IndexError, match="axis 0 with size 0"):
         empty[index]
+    # A read of nothing reads nothing, as in JAX.
+    assert jnp.zeros((0, 0))[np.array([5, 6])].shape == (2, 0)
 
 
 windows = {

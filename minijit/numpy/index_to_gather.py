@@ -179,7 +179,8 @@ class FormBuilder:
 
     `axis` is the next axis of the operand.  `parts` are (indices, the first batch axis
     they run along, the operand's axis they are for); broadcast to the batch axes and
-    put side by side, they become the start indices.
+    put side by side, they become the start indices.  `taken` are the operand's axes that
+    arrays index.
     """
 
     def __init__(self, shape, scatters):
@@ -188,6 +189,7 @@ class FormBuilder:
         self.parts, self.batch = [], []
         self.offset, self.collapsed, self.sizes = [], [], []
         self.shape, self.reversed_axes, self.new_axes = [], [], []
+        self.taken = []
 
     def gathered_axis(self):
         """The next axis of what is gathered, which has no new axes yet."""
@@ -214,10 +216,10 @@ class FormBuilder:
 
     def integer(self, entry, advanced):
         """An integer or array; what it adds to the result, `arrays` has added."""
-        # What is written out of bounds is dropped: also where nothing is in bounds.
-        if np.size(entry) and not (self.scatters and advanced):
+        if advanced:
+            self.taken.append(self.axis)
+        else:
             check_not_empty(self.operand_shape[self.axis], self.axis)
-        if not advanced:
             self.parts.append((entry, len(self.batch), self.axis))
         self.collapsed.append(self.axis)
         self.sizes.append(1)
@@ -244,6 +246,10 @@ class FormBuilder:
 
     def form(self, bool_axes, unique):
         """The finished `GatherForm`."""
+        # What is written out of bounds is dropped, and a read of nothing reads nothing.
+        if not self.scatters and 0 not in self.shape:
+            for axis in self.taken:
+                check_not_empty(self.operand_shape[axis], axis)
         dimension_numbers = GatherDimensionNumbers(
             offset_dims=tuple(self.offset),
             collapsed_slice_dims=tuple(self.collapsed),
