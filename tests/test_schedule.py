@@ -22,6 +22,7 @@ from minijit.compile.schedule.machine import Machine, host_caches
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.schedule.primitives import (
     Nest,
+    NotAllowed,
     distribute,
     flat,
     independent,
@@ -278,9 +279,12 @@ def test_what_steps_hand_on_is_not_distributed():
     (x, y), i, j = buffers("x", "y"), Axis(63), Axis(32)
     after = op("add", i, as_index(1))
     body = Store(y, (i, j), Load(x, (i, j))), Store(x, (i, j), Load(y, (after, j)))
-    assert distribute((For(i, (For(j, body),)),), "k") is None
+    with pytest.raises(NotAllowed, match="may touch what another one stores of x"):
+        distribute((For(i, (For(j, body),)),), "k")
     serial = Axis(64, "serial")
-    assert distribute((For(serial, body[:1]),), "k") is None
+    with pytest.raises(NotAllowed, match="its steps have an order") as caught:
+        distribute((For(serial, body[:1]),), "k")
+    assert caught.value.about is serial
 
 
 def softmax_like():

@@ -182,18 +182,28 @@ def write_source(text):
 def kept(kind, key, end, make):
     """Bytes that depend on a key only: of an earlier process, or new ones.
 
-    The file begins with a hash of the key and the rest: one that is damaged, or belongs
-    to another key, is made again.
-
     Args:
       kind: the folder; key: a text; end: of the file's name.
       make: function without arguments: the bytes.
     """
-    known = digest(key)
-    name = f"{known.hex()}.{end}"
-    content = find(kind, name)
-    if content and digest(known + content[32:]) == content[:32]:
-        return content[32:]
-    code = make()
-    keep(kind, name, digest(known + code) + code, anew=True)
+    if (code := of_key(kind, key, end)) is None:
+        keep_of_key(kind, key, end, code := make())
     return code
+
+
+def of_key(kind, key, end):
+    """The bytes that an earlier process, or this one, has kept for a key; or None.
+
+    The file begins with a hash of the key and the rest: one that is damaged, or belongs
+    to another key, counts for nothing.
+    """
+    known = digest(key)
+    content = find(kind, f"{known.hex()}.{end}")
+    right = content and digest(known + content[32:]) == content[:32]
+    return content[32:] if right else None
+
+
+def keep_of_key(kind, key, end, code):
+    """Keep bytes for a key, in the place of those that are there."""
+    known = digest(key)
+    keep(kind, f"{known.hex()}.{end}", digest(known + code) + code, anew=True)

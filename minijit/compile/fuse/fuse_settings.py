@@ -24,6 +24,20 @@ from ..simplify import folding as simplify
 MARK = " with "
 
 
+class CallName(str):
+    """The name of a call, with the `changes` of settings that it says."""
+
+    changes: object
+
+
+def changed(settings, changes):
+    """Settings with changes of them, given as a dict.
+
+    Changes that are no dict are a function of settings, and have a text.
+    """
+    return changes(settings) if callable(changes) else settings.but(**changes)
+
+
 class FusedFunction(JitFunction):
     """What `fuse` returns: a jitted function whose kernels are made by its settings."""
 
@@ -32,18 +46,21 @@ class FusedFunction(JitFunction):
         self.changes = changes
 
     def __call__(self, *args, **kwargs):
-        with config.override("fusion", config.fusion.but(**self.changes)):
+        with config.override("fusion", changed(config.fusion, self.changes)):
             if type(current.trace) is BottomTrace:
                 return super().__call__(*args, **kwargs)
             leaves, entry = self.look_up(args, kwargs)
-        said = ",".join(f"{name}={value}" for name, value in self.changes.items())
-        name = f"{entry.name}{MARK}{said}"
+        said = str(self.changes)
+        if not callable(self.changes):
+            said = ",".join(f"{name}={value}" for name, value in self.changes.items())
+        name = CallName(f"{entry.name}{MARK}{said}")
+        name.changes = self.changes
         results = jit_p.bind(*entry.tracers, *leaves, name=name, jaxpr=entry.closed)
         return results[0] if entry.is_single else entry.out_tree.unflatten(results)
 
     def lower(self, *args, **kwargs):
         """As of any jitted function; compiled at once, while its settings hold."""
-        with config.override("fusion", config.fusion.but(**self.changes)):
+        with config.override("fusion", changed(config.fusion, self.changes)):
             lowered = super().lower(*args, **kwargs)
             lowered.entry.compile()
         return lowered
@@ -75,8 +92,11 @@ def fuse(fun=None, /, **settings):
 
 
 def settings_of(eqn):
-    """The settings that a call says in its name, as a dict; or None."""
-    name, mark, said = str(eqn.params.get("name", "")).partition(MARK)
+    """The changes of settings that a call says in its name; or None."""
+    name = eqn.params.get("name", "")
+    if type(name) is CallName:
+        return name.changes
+    name, mark, said = str(name).partition(MARK)
     return Settings.changes_in(said) if mark else None
 
 
@@ -86,7 +106,7 @@ def lower_call(walk, eqn):
     changes = settings_of(eqn) or {}
     if not changes:
         noted("called", eqn, equations=len(closed.jaxpr.eqns))
-    with config.override("fusion", config.fusion.but(**changes)):
+    with config.override("fusion", changed(config.fusion, changes)):
         call_program(walk, eqn, closed, name.partition(MARK)[0])
 
 

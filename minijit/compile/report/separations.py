@@ -122,14 +122,21 @@ def in_a_call(report, a, b):
     return "called", told, *(("small_function", max(sizes)) if sizes else ())
 
 
+chosen_apart = {
+    "schedule": "apart, its loops cost least",
+    "tuned": "apart, its loops were fastest",
+    "by hand": "a schedule of your own has them apart",
+}
+
+
 def by_price(report, a, b):
     """Loops that were one kernel, until the price of their ways to run was known."""
     if not a.eqns or a.eqns != b.eqns:
         return None
     for d in report.decisions:
-        if d.rule == "schedule" and {*eqns_of(d.a)} == {*a.eqns}:
+        if d.rule in chosen_apart and {*eqns_of(d.a)} == {*a.eqns}:
             costs = ", ".join(f"{way} {cost:,}" for way, cost in d.numbers.items())
-            return d.rule, f"apart, its loops cost least, in nanoseconds ({costs})"
+            return d.rule, f"{chosen_apart[d.rule]}, in nanoseconds ({costs})"
 
 
 def through_others(report, a, b):

@@ -152,6 +152,22 @@ def given_up_lines(report):
     ]
 
 
+def chosen_lines(report):
+    """Kernels whose loops were measured, or written by hand."""
+    return [
+        line
+        for d in report.decisions
+        if d.rule in ("tuned", "by hand")
+        for line in textwrap.wrap(f"  {', '.join(names_of(d.a))}: {told_of(d)}", WIDTH)
+    ]
+
+
+def told_of(decision):
+    """The reason, and what each way takes, the chosen one first."""
+    times = ", ".join(f"{way} {ns:,}" for way, ns in decision.numbers.items())
+    return f"{decision.reason} ({times})"
+
+
 def buffer_lines(report):
     """The arrays that the program makes, and for which steps they are there."""
     lines, unread = [], set(report.unread)
@@ -206,6 +222,8 @@ def report_text(report, most=60):
         lines += ["", "copied whole:", *copied]
     if given_up := given_up_lines(report):
         lines += ["", "passes that left it as it was:", *given_up]
+    if chosen := chosen_lines(report):
+        lines += ["", "loops that no price has chosen:", *chosen]
     if made := buffer_lines(report):
         lines += ["", "arrays:", *made[:most]]
     return "\n".join(cut_to(line.rstrip(), WIDTH) for line in lines)
@@ -282,6 +300,7 @@ def report_html(report):
     for title, lines in (
         ("kept in memory, by bytes written and read", decision_lines(report, 100)),
         ("copied whole", copy_lines(report)),
+        ("loops that no price has chosen", chosen_lines(report)),
         ("arrays", buffer_lines(report)),
     ):
         if lines:

@@ -2,22 +2,50 @@
 
     program = scheduled(program)       # a kernel may have become several
 
-The price of each stands in the program's ledger, those of the rejected too.
+The price of each stands in the program's ledger, those of the rejected too.  Where
+the same ways were measured before (`minijit.tune`), the fastest one is taken.
 """
 
+import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 from ..decisions import in_bounds, loop_rules, noted
 from ..loops.check import LoopTypeError, check_program
 from ..loops.expressions import Load, Reduce
 from ..loops.graphs import postorder
 from ..loops.statements import For, Kernel, Program, Store, expressions, statements
+from ..loops.text import Writer
 from ..pipeline import rewrites
-from ..settings import config
+from ..settings import Settings, config
 from .machine import Machine
 from .nests import stride_along
+from .place import place
 from .placing_rules import arrange
+
+# What a kernel's own loops are called, among the ways to run it.
+AS_FUSED = "as fused"
+
+
+@dataclass(frozen=True)
+class Choosing(Settings):
+    """Settings, and who chooses the loops of kernels in place of their price.
+
+    Attributes:
+      chooser: function of a program, its only kernel and a machine: a `Candidate`, or
+        None.  It is asked about all kernels, and errors of its own are the user's.
+    """
+
+    chooser: object = None
+
+    def __post_init__(self):
+        """They are those of `Settings`, which were checked."""
+
+    @classmethod
+    def by(cls, chooser, settings):
+        """Some settings, with another chooser."""
+        return cls(**{f.name: getattr(settings, f.name) for f in fields(Settings)},
+                   chooser=chooser)  # fmt: skip
 
 
 def scheduled(program):
@@ -25,9 +53,10 @@ def scheduled(program):
     if not config.fusion.enabled:
         return program
     machine, chosen = Machine.in_force(), {}
-    for alone in by_themselves(program, machine):
+    chooser = getattr(config.fusion, "chooser", None)
+    for alone in by_themselves(program, machine, every=bool(chooser)):
         kernel, = alone.body
-        candidate = choice(alone, kernel, machine)
+        candidate = (chooser or choice)(alone, kernel, machine)
         chosen |= {kernel: candidate} if candidate else {}
     return with_candidates(program, chosen)
 
@@ -53,10 +82,10 @@ def choice(program, kernel, machine):
         return None
 
 
-def by_themselves(program, machine):
+def by_themselves(program, machine, every=False):
     """For each kernel of a program that may matter, a program of nothing else."""
     kernels = [k for k in program.kernels if type(k) is Kernel]
-    kernels = [k for k in kernels if may_matter(k, machine)]
+    kernels = [k for k in kernels if every or may_matter(k, machine)]
     uses = Counter(b for step in program.body for b in touched(step)) if kernels else {}
     for kernel in kernels:
         stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
@@ -112,27 +141,51 @@ def steps_of(body, times=1):
     return found
 
 
-def cheapest(program, kernel, machine):
-    """The `Candidate` for a program's only kernel that costs least; None if it stays
-    as it is."""
+def ways_of(program, kernel):
+    """{name: `Candidate`}: all ways to run a program's only kernel; as it is, None."""
     # They come with the first kernel that may matter.
-    from .cost import least
     from .recipes import candidates
 
+    found = candidates(kernel, frozenset(program.temps))
+    return {AS_FUSED: None} | {c.recipe: c for c in found}
+
+
+def cheapest(program, kernel, machine):
+    """The `Candidate` for a program's only kernel that is known to be the fastest, or
+    costs least; None if it stays as it is."""
+    from .cost import least
+
+    if (measured := winners["kept"](program, machine)) is not None:
+        ways = ways_of(program, kernel)
+        if nanoseconds := measured(ways_text(program, kernel, ways)):
+            return taken("tuned", kernel, ways[next(iter(nanoseconds))], nanoseconds)
+        noted("tuned before", kernel)
     today = price_of(program, machine)
     if today - least([kernel.body], machine) < machine.wake:
         return None
-    found = {}
-    for candidate in candidates(kernel, frozenset(program.temps)):
-        new = with_candidates(program, {kernel: candidate})
-        found[candidate] = price_of(new, machine)
-    prices = {"as fused": today} | {c.recipe: cost for c, cost in found.items()}
-    order = sorted((c for c in found if found[c] < today), key=found.get)
-    chosen = next((c for c in order if is_sound(program, kernel, c)), None)
-    if found:
-        first = {chosen.recipe: 0} if chosen else {}
-        noted("schedule" if chosen else "as fused", kernel, **(first | prices))
-    return chosen
+    ways = ways_of(program, kernel)
+    prices = {AS_FUSED: today} | prices_of(program, kernel, ways, machine)
+    order = sorted((name for name in ways if prices[name] < today), key=prices.get)
+    chosen = next((n for n in order if is_sound(program, kernel, ways[n])), AS_FUSED)
+    if len(ways) == 1:
+        return None
+    rule = "schedule" if ways[chosen] else "as fused"
+    return taken(rule, kernel, ways[chosen], {chosen: 0} | prices)
+
+
+def taken(rule, kernel, candidate, nanoseconds):
+    """A candidate, once it is noted, with what each way takes, its own first."""
+    noted(rule, kernel, **nanoseconds)
+    return candidate
+
+
+def prices_of(program, kernel, ways, machine):
+    """{name: ns} of all ways but the kernel's own."""
+    return {
+        name: price_of(with_candidates(program, {kernel: candidate}), machine)
+        for name, candidate in ways.items()
+        if candidate
+    }
 
 
 def price_of(program, machine):
@@ -143,9 +196,40 @@ def price_of(program, machine):
     return price([arrange(kernel.body) for kernel in kernels], machine)
 
 
+# What was measured of a program's only kernel on a machine: None, or a function of the
+# `ways_text` that gives {way: ns}, the fastest first; {} if those were other ways.
+winners = {"kept": lambda program, machine: None}
+
+
+def ways_text(program, kernel, ways):
+    """All ways to run a program's only kernel, as text."""
+    each = (with_candidates(program, {kernel: c} if c else {}) for c in ways.values())
+    return "\n".join(map(plain_text, each))
+
+
+def plain_text(program):
+    """The loops of a program of kernels as they run, whatever its arrays are called."""
+    lines, known = [], {}
+    for kernel in program.kernels:
+        writer = Writer()
+        writer.block(place(kernel.body), 0)
+        lines += [*writer.lines, ""]
+        known |= {buffer.name: buffer for buffer in touched(kernel)}
+    text, word = "\n".join(lines), r"[^\W\d]\w*"
+    met = (name for name in dict.fromkeys(re.findall(word, text)) if name in known)
+    names = {name: f"b{n}" for n, name in enumerate(met)}
+    for name, new in names.items():
+        b = known[name]
+        role = "temporary" if b in program.temps else b.space
+        text += f"\n{new}: {b.dtype}{b.shape} {b.order} {role}"
+    return re.sub(word, lambda found: names.get(found[0], found[0]), text)
+
+
 loop_rules |= {
     "schedule": (True, "its loops are those that cost least, in nanoseconds"),
     "as fused": (False, "no other loops cost less, in nanoseconds"),
+    "tuned": (True, "its loops are those that were fastest when tuned, in nanoseconds"),
+    "tuned before": (False, "it was tuned when there were other loops to choose from"),
     "ill-formed": (False, "the checker refuses the loops that would cost less"),
     "not priced": (False, "its loops are as they were: pricing others went wrong"),
 }

@@ -6,7 +6,8 @@
     flat(body, 16)                     # short loops and totals written out
 
 Each is right if the steps of the loops that it changes do not depend on each other:
-`independent` answers that, and where it says no there is no rewrite, but None.
+`independent` answers that.  Where it says no there is no rewrite: `distribute` raises
+`NotAllowed`, which says of what loop that is and why; others give None, or no change.
 """
 
 import itertools
@@ -21,6 +22,18 @@ from ..loops.reductions import combine
 from ..loops.statements import For, Store, expressions, statements
 from .access import access_of, own_pieces, plain_dims
 from .placing_rules import share_axes
+
+
+class NotAllowed(ValueError):
+    """A rewrite of loops is not sure to compute the same.
+
+    Attributes:
+      about: the axis or statement that stands in the way; why: a sentence.
+    """
+
+    def __init__(self, about, why):
+        super().__init__(why)
+        self.about, self.why = about, why
 
 
 @dataclass(frozen=True)
@@ -74,16 +87,21 @@ def independent(axis, body):
     each step, wherever it is used; what is a kernel's own may be without it, as each
     step has one to itself.
     """
+    return shared_buffer(axis, body) is None
+
+
+def shared_buffer(axis, body):
+    """An array of which a step may touch what another one stores; or None."""
     stores = [s for s in statements(body) if isinstance(s, Store)]
     loads = [e for e in postorder(expressions(body)) if type(e) is Load]
-    for buffer in {s.buffer for s in stores}:
+    for buffer in dict.fromkeys(s.buffer for s in stores):
         places = [p for p in (*stores, *loads) if p.buffer is buffer]
         own = not any(axis in i.free for p in places for i in p.index)
         if buffer.space == "cache" and own:
             continue
         if not shared_dims([(p, axis) for p in places]):
-            return False
-    return True
+            return buffer
+    return None
 
 
 def shared_dims(places):
@@ -97,24 +115,23 @@ def shared_dims(places):
 
 
 def nests_of(body, around=()):
-    """(axes, store) of each store; None where there is something else, or where the
-    steps of loops depend on each other."""
+    """(axes, store) of each store."""
     found = []
     for stmt in body:
         if isinstance(stmt, Store):
-            if stmt.combine:
-                return None
+            if stmt.combine or not around:
+                how = "adds to what is there" if around else "stands in no loop"
+                raise NotAllowed(stmt, f"the store to {stmt.buffer.name} {how}")
             found.append((around, stmt))
             continue
-        plain = isinstance(stmt, For) and stmt.axis.kind == "loop"
-        if not plain or not isinstance(stmt.axis.extent, int):
-            return None
-        if not independent(stmt.axis, stmt.body):
-            return None
-        inner = nests_of(stmt.body, (*around, stmt.axis))
-        if inner is None:
-            return None
-        found += inner
+        if not isinstance(stmt, For):
+            raise NotAllowed(stmt, "there is a branch, or a loop of unknown length")
+        if stmt.axis.kind != "loop" or not isinstance(stmt.axis.extent, int):
+            raise NotAllowed(stmt.axis, "its steps have an order, or no fixed number")
+        if buffer := shared_buffer(stmt.axis, stmt.body):
+            why = f"a step of it may touch what another one stores of {buffer.name}"
+            raise NotAllowed(stmt.axis, why)
+        found += nests_of(stmt.body, (*around, stmt.axis))
     return found
 
 
@@ -164,10 +181,9 @@ class Distribution:
         return self.names.get(expr)
 
     def run(self):
-        """The nests; None if a total is none that an array of numbers can hold."""
+        """The nests."""
         for axes, store in self.pairs:
-            if not self.take(axes, store):
-                return None
+            self.take(axes, store)
         return [nest.renewed() for nest in self.nests]
 
     def take(self, axes, store):
@@ -185,10 +201,11 @@ class Distribution:
                 break
             total = totals[0]
             own = tuple(a for a in axes if a in total.free)
-            if not total.free <= set(own) or len(total.bodies) > 1:
-                return False
-            if not all(a.kind == "reduce" for a in total.axes):
-                return False
+            plain = len(total.bodies) == 1
+            plain = plain and all(a.kind == "reduce" for a in total.axes)
+            if not (plain and total.free <= set(own)):
+                why = f"the total ({total.op}) has several results, or steps of its own"
+                raise NotAllowed(store, why)
             row = self.fresh((a.extent for a in own), total.dtype)
             self.nests.append(Nest(own, Store(row, own, total)))
             self.names[total] = Load(row, own)
@@ -198,32 +215,44 @@ class Distribution:
             if not any(type(e) is Load and e.buffer is store.buffer
                        for e in postorder([total]))
         }  # fmt: skip
-        return True
 
 
 def distribute(body, prefix):
-    """(nests, arrays that are new), or None: see `Distribution`.
+    """(nests, arrays that are new): see `Distribution`.
 
     Args:
       prefix: of the arrays' names.
+
+    Raises:
+      NotAllowed: a loop's steps depend on each other, or something is no loop.
     """
-    pairs = nests_of(share_axes(body))
-    if not pairs or not all(axes for axes, _ in pairs):
-        return None
-    made = Distribution(pairs, prefix)
-    nests = made.run()
-    return None if nests is None else (nests, made.temps)
+    made = Distribution(nests_of(share_axes(body)), prefix)
+    return made.run(), made.temps
 
 
 # ---- reorder
 
 
+def check_order(nest):
+    """Raise `NotAllowed` unless a nest's steps may run in any order."""
+    mine = nest.store.buffer
+    for axis in nest.axes:
+        if not plain_dims(nest.store, axis):
+            why = f"several steps of it may store to one place of {mine.name}"
+            raise NotAllowed(axis, why)
+    for load in nest.loads:
+        if load.buffer is mine and load.index != nest.store.index:
+            why = f"a step reads of {mine.name} what another one stores"
+            raise NotAllowed(nest.axes[0], why)
+
+
 def may_reorder(nest):
     """Whether a nest's steps may run in any order: no step reads what others store."""
-    if not all(plain_dims(nest.store, a) for a in nest.axes):
+    try:
+        check_order(nest)
+    except NotAllowed:
         return False
-    mine = [e for e in nest.loads if e.buffer is nest.store.buffer]
-    return all(e.index == nest.store.index for e in mine)
+    return True
 
 
 def reordered(nest, first=()):

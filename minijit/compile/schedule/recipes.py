@@ -18,6 +18,7 @@ from .machine import Machine
 from .nests import loads_of, nest_of, stride_along
 from .primitives import (
     Nest,
+    NotAllowed,
     distribute,
     flat,
     joined,
@@ -84,22 +85,44 @@ def orders(axes, stores):
 
 def distributed(kernel, alone):
     """Each store and each total in loops of its own; and those joined that may be."""
-    made = distribute(kernel.body, kernel.name)
-    if made is None or len(made[0]) > NESTS:
+    try:
+        nests, temps = distribute(kernel.body, kernel.name)
+    except NotAllowed:
         return
-    nests, temps = made
+    if not 0 < len(nests) <= NESTS:
+        return
     nests = [reordered(n) for n in nests]
     if len(nests) > 1 or nests[0].body() != kernel.body:
-        bodies = tuple(n.body() for n in nests)
-        yield Candidate("distribute", bodies, used(temps, bodies))
+        yield apart(nests, temps)
+    if candidate := together(nests, temps, alone):
+        yield candidate
+
+
+def apart(nests, temps, recipe="distribute"):
+    """Nests, each as a kernel of its own.
+
+    Args:
+      temps: the arrays that may lie between them.
+    """
+    bodies = tuple(n.body() for n in nests)
+    return Candidate(recipe, bodies, used(temps, bodies))
+
+
+def together(nests, temps, alone, recipe="join"):
+    """Nests joined as far as they may be; None if that is nowhere.
+
+    Args:
+      temps: the arrays that may lie between them; alone: as in `candidates`.
+    """
     groups = joined(nests)
-    if any(g.axis for g in groups) and sum(len(g.nests) for g in groups) <= NESTS:
-        groups = [with_own_totals(group, groups, temps) for group in groups]
-        rows, gone = in_rows(groups, {*temps, *alone})
-        bodies = (with_rows(g.body(), rows[g.family, g.start]) for g in groups)
-        bodies = tuple(bodies)
-        left = tuple(t for t in temps if t not in gone)
-        yield Candidate("join", bodies, used(left, bodies), gone - {*temps})
+    if not any(g.axis for g in groups) or sum(len(g.nests) for g in groups) > NESTS:
+        return None
+    groups = [with_own_totals(group, groups, temps) for group in groups]
+    rows, gone = in_rows(groups, {*temps, *alone})
+    bodies = (with_rows(g.body(), rows[g.family, g.start]) for g in groups)
+    bodies = tuple(bodies)
+    left = tuple(t for t in temps if t not in gone)
+    return Candidate(recipe, bodies, used(left, bodies), gone - {*temps})
 
 
 def with_own_totals(group, groups, temps):
