@@ -179,8 +179,8 @@ class FormBuilder:
 
     `axis` is the next axis of the operand.  `parts` are (indices, the first batch axis
     they run along, the operand's axis they are for); broadcast to the batch axes and
-    put side by side, they become the start indices.  `taken` are the operand's axes that
-    arrays index.
+    put side by side, they become the start indices.  `taken` are the operand's axes
+    that arrays index.
     """
 
     def __init__(self, shape, scatters):
