@@ -279,7 +279,7 @@ def test_what_steps_hand_on_is_not_distributed():
     (x, y), i, j = buffers("x", "y"), Axis(63), Axis(32)
     after = op("add", i, as_index(1))
     body = Store(y, (i, j), Load(x, (i, j))), Store(x, (i, j), Load(y, (after, j)))
-    with pytest.raises(NotAllowed, match="may touch what another one stores of x"):
+    with pytest.raises(NotAllowed, match="may touch what another one stores of y"):
         distribute((For(i, (For(j, body),)),), "k")
     serial = Axis(64, "serial")
     with pytest.raises(NotAllowed, match="its steps have an order") as caught:
