@@ -17,6 +17,7 @@ from test_book_course import BOOKS, JVP, WRONG, book, write
 from minijit.book import confine
 from minijit.book.classroom import COURSE, export
 from minijit.book.course import HOLE, tasks
+from minijit.book.grade import CANARY
 from minijit.book.notebook import load, source
 from minijit.book.project import Book, BookError, read_book, sealed, unsealed
 from minijit.book.reader import copy_folder, copy_of, start
@@ -30,10 +31,13 @@ EVIL = {
     "forger": "    import os\n    print('2 passed')\n    os._exit(0)",
     "patcher": WRONG,
     "leaver": BOOKS,
+    "leaver_at_once": BOOKS,
     "syntax": "    return (",
+    "remover": "    import shutil\n    shutil.rmtree('.', ignore_errors=True)",
 }
 BEFORE = {  # what stands above the function
     "leaver": "import sys\nsys.exit(0)\n\n\n",
+    "leaver_at_once": "import os\nos._exit(0)\n\n\n",
     "semicolon": "a = 'é'; b = a\n\n\n",
     "patcher": """\
 import _pytest.runner
@@ -94,6 +98,8 @@ def test_a_class_in_one_command(book: Book, tmp_path: Path):
     assert "hides failures" in said["patcher"]
     assert said["link"].count(f"no {file}; there is {file} (a link)") == 1
     assert f"no {file}; there is 3.ipynb" in said["renamed"]
+    assert points["remover"]["3 jvp"] == "1" and "No such file" not in why["remover"]
+    assert "no test ran because Python ended early" in why["leaver_at_once"]
     assert 'this cell", line ' in said["syntax"] and "SyntaxError" in said["syntax"]
     assert "cannot be read: JSONDecodeError" in said["broken"]
     assert "lambda t: t * c" not in "".join(said.values())
@@ -112,7 +118,7 @@ def test_what_is_stopped_leaves_its_table_and_nothing_else(book: Book, tmp_path:
     process = subprocess.Popen(line, cwd=book.root, env=env)
     while process.poll() is None and not (table.exists() and "b," in table.read_text()):
         time.sleep(0.1)
-    inside = [p for p in own.rglob("log.txt")]
+    inside = [p for p in own.rglob(CANARY)]
     assert process.poll() is None and inside
     process.terminate()
     assert process.wait() == 130

@@ -287,7 +287,7 @@ def write_csv(
 def why_not(result: Result) -> str:
     """Why a submission, or a task of it, could not be graded; each reason once."""
     said = [
-        f"{state}: {told[0]}" if told else state
+        f"{state}: {' '.join(' '.join(told).split())}" if told else state
         for state, told in result.tasks.values() if state in NOT_GRADED
     ]  # fmt: skip
     return result.trouble or "; ".join(dict.fromkeys(said))

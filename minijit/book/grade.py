@@ -42,19 +42,19 @@ BOOKS, EMPTY = "the book's text", "nothing is in it"  # versions that are not in
 ONLY_PASS = "only `pass` is in it"
 SECONDS = 60  # of work, that the tests of a chapter's tasks may take in all
 ONE = 6  # times as much as a single test may take
-# Each result is a line of a file as soon as it is known, behind a word that only this
+# Each result is printed as soon as it is known, in a line behind a word that only this
 # process was told; and a test that fails for certain says whether failures are told.
 TESTS = """
-import json, pytest, signal, sys
+import json, os, pytest, signal, sys
 def begin():
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, {seconds})
         signal.setitimer(signal.ITIMER_REAL, {seconds} * {patience})
 class Told:
     def __init__(self):
-        word, file = sys.stdin.readline().strip(), open({out!r}, "w", buffering=1)
-        write, text = file.write, json.dumps
-        self.tell = lambda test, told: write(word + text([test, told]) + chr(10))
+        word, file = sys.stdin.readline().strip(), open(os.dup(1), "w", buffering=1)
+        write, text, end = file.write, json.dumps, chr(10)
+        self.tell = lambda test, told: write(end + word + text([test, told]) + end)
     def pytest_collection_modifyitems(self, items):
         marks = [item.get_closest_marker("chapter") for item in items]
         pairs = zip(marks, list(items), strict=True)
@@ -93,6 +93,7 @@ pytest.main({args!r}, plugins=[Told()])
 """
 # What ends a process whose test takes too long, by its work or by the clock.
 TOO_LONG = {getattr(signal, name, None) for name in ("SIGPROF", "SIGALRM")}
+LOOPS = "does a loop in it ever end?"
 CANARY = "test_that_fails.py"
 
 Failures = dict[str, list[str]]  # test -> lines about its failure, none if it passed
@@ -197,43 +198,43 @@ class Bench:
         book, wanted = self.book, list(dict.fromkeys(tests))
         args = ["-q", "-p", "no:cacheprovider", "-x"][: 4 if first else 3]
         args += [str(self.folder / "tests" / t) for t in wanted]
-        out, log = self.folder / "told.txt", self.folder / "log.txt"
         canary, word = self.folder / "tests" / CANARY, secrets.token_hex(16)
         canary.write_text("def test():\n    assert 1 == 2\n", encoding="utf-8")
         args.append(str(canary))
-        out.unlink(missing_ok=True)
         known = [c.id for c in book.chapters if c.index <= self.stage.index]
         home = str(self.folder / book.package)
         status, (seconds, megabytes, one) = 0, self.limits
-        code = TESTS.format(args=args, chapters=known, out=str(out), home=home,
-                            seconds=one, patience=confine.PATIENCE)  # fmt: skip
-        try:
-            status = stages.python(self.folder, code, log, seconds, word, megabytes)
-            ended = signal.strsignal(-status) if status < 0 else ""
-            ended = ended and f"Python ended while the test ran: {ended}"
-            if -status in TOO_LONG:
-                ended = f"stopped after {one:.0f} seconds; does a loop in it ever end?"
-        except subprocess.TimeoutExpired:
-            ended = f"all tests together were stopped after {seconds:.0f} seconds"
-        found = told_of(out, word)
+        code = TESTS.format(args=args, chapters=known, home=home, seconds=one,
+                            patience=confine.PATIENCE)  # fmt: skip
+        # A file without a name: what runs can put nothing else in its place.
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+            try:
+                status = stages.python(self.folder, code, log, seconds, word, megabytes)
+                ended = signal.strsignal(-status) if status < 0 else ""
+                ended = ended and f"Python ended while the test ran: {ended}"
+                if -status in TOO_LONG:
+                    ended = f"stopped after {one:.0f} seconds; " + LOOPS
+            except subprocess.TimeoutExpired:
+                ended = f"all tests together were stopped after {seconds:.0f} seconds"
+            log.seek(0)
+            printed = log.read().split("\n")
+        found = told_of(printed, word)
         told_failure = found.pop(f"{CANARY}::test", None)
         if found and not (ended or told_failure or any(found.values())):
             ended = "Python ended early, or what ran hides failures"
         if ended:  # then no test counts as passed
             found = {t: told for t, told in found.items() if told}
         if not found and not ended:
-            said = log.read_text(encoding="utf-8", errors="replace").split("\n")
-            errors = [line for line in said if "Error" in line or "ERROR" in line]
-            why = (errors or [line for line in said if line.strip()])[-3:]
-            return {NONE_RAN: labelled("because", why)}
+            errors = [line for line in printed if "Error" in line or "ERROR" in line]
+            why = (errors or [line for line in printed if line.strip()])[-3:]
+            return {NONE_RAN: labelled("because", why or ["Python ended early"])}
         every = {t: lines_of(book, t, told) for t, told in found.items()}
         rest = wanted if ended else []
         return every | {t: [f"  {ended}"] for t in rest if t not in every}
 
 
-def told_of(path: Path, word: str) -> dict[str, list | None]:
+def told_of(lines: list[str], word: str) -> dict[str, list | None]:
     """What a run told of its tests, those lines apart that somebody else wrote."""
-    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     return dict(json.loads(x.removeprefix(word)) for x in lines if x.startswith(word))
 
 

@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from . import confine
 from .project import Book, BookError, Chapter
@@ -120,7 +121,7 @@ def stage_folder(book: Book, chapter: Chapter) -> Iterator[Path]:
 def python(
     folder: Path,
     code: str,
-    log: Path | None = None,
+    log: IO[str] | None = None,
     seconds: float | None = None,
     said: str = "",
     megabytes: int = 0,
@@ -146,18 +147,17 @@ def python(
         env = {k: v for k, v in env.items() if k in KEPT or k.startswith("MINIJIT_")}
         env |= {"HOME": str(folder), "TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1"}
         limit = None  # it ends its command itself, and all that this has started
-    with log.open("w") if log else nullcontext() as out:
-        begun = subprocess.Popen(
-            command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=out,
-            stderr=out, text=True,
-        )  # fmt: skip
-        with begun:
-            try:
-                begun.communicate(said, timeout=limit)
-            except BaseException:
-                # What confines a command first ends all that this has started.
-                begun.terminate() if confined else begun.kill()
-                raise
+    begun = subprocess.Popen(
+        command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=log, stderr=log,
+        text=True,
+    )  # fmt: skip
+    with begun:
+        try:
+            begun.communicate(said, timeout=limit)
+        except BaseException:
+            # What confines a command first ends all that this has started.
+            begun.terminate() if confined else begun.kill()
+            raise
     if confined and begun.returncode == confine.LATE:
         raise subprocess.TimeoutExpired(command, seconds or 0)
     return begun.returncode
