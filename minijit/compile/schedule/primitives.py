@@ -12,6 +12,7 @@ Each is right if the steps of the loops that it changes do not depend on each ot
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..fuse.fusion import nested
@@ -138,6 +139,24 @@ def nests_of(body, around=()):
 # ---- distribute
 
 
+@dataclass(frozen=True)
+class Wide:
+    """What takes the place of a kernel's own buffer: an array with a place for each step
+    of the loops around it.
+
+    Attributes:
+      steps: the axes of these loops; last: whether they are its last dimensions.
+    """
+
+    array: Buffer
+    steps: tuple
+    last: bool
+
+    def at(self, index):
+        """The index of what the buffer had at its index, in the step that runs."""
+        return (*index, *self.steps) if self.last else (*self.steps, *index)
+
+
 class Distribution:
     """Each store of a kernel, and each total that is a part of one, in its own loops.
 
@@ -145,7 +164,7 @@ class Distribution:
       nests: of them, in order.
       temps: the arrays that take the place of a kernel's own numbers, one for each
         step, and those of totals.
-      wide: {buffer of the kernel's own: (array, the axes that are new in it)}.
+      wide: {buffer of the kernel's own: `Wide`}.
       names: {total: where it is}, as long as nothing it reads is stored again.
     """
 
@@ -161,23 +180,29 @@ class Distribution:
         return self.temps[-1]
 
     def widened(self, buffer):
-        """An array with a place for each step of the loops around all that use it."""
-        around = [
-            axes for axes, s in self.pairs
-            if s.buffer is buffer or any(
-                type(e) is Load and e.buffer is buffer for e in postorder(s.uses())
-            )
-        ]  # fmt: skip
-        common = [a for a in around[0] if all(a in axes for axes in around)]
-        extra = tuple(common)
-        shape = (*(a.extent for a in extra), *buffer.shape)
-        return self.fresh(shape, buffer.dtype), extra
+        """A `Wide` for a buffer; it lies in memory as the arrays beside it do."""
+        around, sides = [], Counter()
+        for axes, store in self.pairs:
+            loads = [e for e in postorder(store.uses()) if type(e) is Load]
+            if mine := [p for p in (store, *loads) if p.buffer is buffer]:
+                around.append(axes)
+                own = free_axes(mine[0].index)
+                for access in map(access_of, (store, *loads)):
+                    steps = [n for a, n in access.along.items() if a not in own]
+                    inner = [n for a, n in access.along.items() if a in own]
+                    if steps and inner:
+                        last = max(steps) < min(inner)
+                        sides[last] += access.buffer.nbytes
+        common = tuple(a for a in around[0] if all(a in axes for axes in around))
+        last = sides[True] > sides[False]
+        new, old = tuple(a.extent for a in common), buffer.shape
+        shape = old + new if last else new + old
+        return Wide(self.fresh(shape, buffer.dtype), common, last)
 
     def load(self, expr):
         if type(expr) is Load and expr.buffer in self.wide:
-            array, extra = self.wide[expr.buffer]
-            index = substitute(list(expr.index), self.load)
-            return Load(array, (*extra, *index))
+            wide = self.wide[expr.buffer]
+            return Load(wide.array, wide.at(substitute(list(expr.index), self.load)))
         return self.names.get(expr)
 
     def run(self):
@@ -189,8 +214,8 @@ class Distribution:
     def take(self, axes, store):
         store = rewritten(store, self.load)
         if store.buffer in self.wide:
-            array, extra = self.wide[store.buffer]
-            store = replace(store, buffer=array, index=(*extra, *store.index))
+            wide = self.wide[store.buffer]
+            store = replace(store, buffer=wide.array, index=wide.at(store.index))
         while True:
             value, = substitute([store.value], self.names.get)
             store = replace(store, value=value)
