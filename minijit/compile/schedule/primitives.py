@@ -141,8 +141,8 @@ def nests_of(body, around=()):
 
 @dataclass(frozen=True)
 class Wide:
-    """What takes the place of a kernel's own buffer: an array with a place for each step
-    of the loops around it.
+    """What takes the place of a kernel's own buffer: an array with a place for each
+    step of the loops around it.
 
     Attributes:
       steps: the axes of these loops; last: whether they are its last dimensions.
