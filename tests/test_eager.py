@@ -353,21 +353,105 @@ def test_plans_in_many_threads_are_right():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint32", "bool"])
-def test_short_rows_are_reduced_by_columns(dtype, monkeypatch):
-    by_columns = Counted(numpy_values.by_columns)
-    monkeypatch.setattr(numpy_values, "by_columns", by_columns)
+def test_short_rows_are_reduced_side_by_side(dtype, monkeypatch):
+    monkeypatch.setattr(numpy_values, "in_rows", Counted(numpy_values.in_rows))
     rng = np.random.RandomState(0)
     for n in (1, 2, 3, 16, 17):
-        values = rng.choice([-2, -1, -0.0, 0.0, 1, 3, np.nan], (4, 5, n))
+        values = rng.choice([-2, -1, -0.0, 0.0, 1, 3, np.nan], (40, 50, n))
         if dtype[:5] != "float":
             values = np.nan_to_num(values)
         x = jnp.asarray(np.abs(values) if dtype == "uint32" else values).astype(dtype)
         for reduce in (jnp.max, jnp.min):
-            before = by_columns.calls
+            before = numpy_values.in_rows.calls
             row = np.asarray(reduce(x, axis=-1))
-            assert (by_columns.calls > before) == (1 < n <= numpy_values.SHORT)
+            assert numpy_values.in_rows.calls > before
             column = np.asarray(reduce(jnp.moveaxis(x, -1, 0), axis=0))
             np.testing.assert_array_equal(row, column)
+            np.testing.assert_array_equal(row, getattr(np, reduce.__name__)(x, -1))
             if dtype[:5] == "float":
                 kept = ~np.isnan(row)
                 assert (np.signbit(row) == np.signbit(column))[kept].all()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("function", numpy_values.parts, ids=lambda f: f.__name__)
+def test_functions_of_many_complex_numbers_are_numpys(function):
+    """By real functions: as exact, the same signs of zeros, infinities and NaN."""
+    ends = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, 1e-20, 3e38, -90, 88.9, 1e4]
+    rng = np.random.RandomState(0)
+    x, y = (np.ravel(p) for p in np.meshgrid(ends, ends))
+    z = np.empty(len(x) + 1000, np.complex64)
+    z.real = np.concatenate([x, 3 * rng.randn(1000)])
+    z.imag = np.concatenate([y, 3 * rng.randn(1000)])
+    ours = getattr(jnp, function.__name__)
+    found = [np.asarray(ours(jnp.asarray(z))) for _ in range(3)]
+    wanted, exact = function(z), function(z.astype(np.complex128))
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+    for part in ("real", "imag"):
+        ours, theirs, wide = (getattr(a, part) for a in (found[0], wanted, exact))
+        plain = np.isfinite(theirs) & (theirs != 0)
+        np.testing.assert_array_equal(ours[~plain], theirs[~plain])
+        signs = np.signbit(ours) == np.signbit(theirs)
+        assert signs[~np.isnan(theirs)].all()
+        np.testing.assert_allclose(ours[plain], wide[plain], rtol=1e-6, atol=1e-37)
+
+
+LONG_SUMS = [
+    *[((300, 40), axes) for axes in [(0,), (1,), (0, 1)]],
+    *[((50, 9, 7, 5), (axis,)) for axis in range(4)],
+    *[((50, 9, 7, 5), axes) for axes in [(0, 2), (1, 3), (2, 3)]],
+    *[((5000, 2), (0,)), ((5000, 2), (1,)), ((3, 4000), (0,)), ((3, 4000), (1,))],
+    *[((13001,), (0,)), ((2, 3000, 3), (1,)), ((2, 2050, 70), (1,))],
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16"])
+@pytest.mark.parametrize("shape, axes", LONG_SUMS)
+def test_long_sums_and_extremes_of_all_axes(shape, axes, dtype):
+    with enable_x64():
+        x = np.random.RandomState(0).randn(*shape).astype(dtype)
+        wide = x.astype(np.complex128 if dtype == "complex64" else np.float64)
+        total = np.asarray(jnp.asarray(x).sum(axes))
+        assert total.dtype == dtype
+        rtol, atol = {"float64": (1e-12, 1e-12), "float16": (2e-3, 0.1)}.get(
+            dtype, (1e-5, 1e-4)
+        )
+        np.testing.assert_allclose(total, wide.sum(axes), rtol=rtol, atol=atol)
+        if dtype != "complex64":
+            np.testing.assert_array_equal(jnp.asarray(x).max(axes), x.max(axes))
+            np.testing.assert_array_equal(jnp.asarray(x).min(axes), x.min(axes))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "int8", "complex64", "float64", "bool"]
+)
+def test_many_are_chosen_by_their_bits(dtype):
+    with enable_x64():
+        rng = np.random.RandomState(0)
+        x, y = (rng.randn(2, 300, 300) * 3).astype(dtype)
+        which = rng.rand(300, 300) > 0.5
+        found = np.asarray(jnp.where(which, jnp.asarray(x), jnp.asarray(y)))
+        assert found.tobytes() == np.where(which, x, y).tobytes()
+
+
+def test_extremes_of_many_and_a_number():
+    """0.0 is larger than -0.0, and NaN is either's extremum."""
+    values = np.tile(np.float32([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan]), 2000)
+    for number in (0.0, -0.0, 1.0, np.inf, -np.inf, np.nan):
+        for ours, theirs in ((jnp.maximum, np.maximum), (jnp.minimum, np.minimum)):
+            few, many, swapped = map(np.asarray, (
+                ours(jnp.asarray(values[:7]), number),
+                ours(jnp.asarray(values), number),
+                ours(number, jnp.asarray(values)),
+            ))  # fmt: skip
+            np.testing.assert_array_equal(many, theirs(values, np.float32(number)))
+            signs = np.signbit(many).reshape(2000, 7)
+            assert (signs == np.signbit(few)).all()
+            assert (signs.ravel() == np.signbit(swapped)).all()
+
+
+def test_numbers_in_range_are_converted_at_once():
+    for values in ([1.5, -2.5, 100], [1.5, np.nan], [3e9, 1], [-3e9, 1], [np.inf, 2]):
+        x = np.float32(values)
+        one_by_one = [int(jnp.asarray(v).astype("int32")) for v in x]
+        assert np.asarray(jnp.asarray(x).astype("int32")).tolist() == one_by_one

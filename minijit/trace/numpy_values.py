@@ -9,6 +9,7 @@ Everything here takes and returns NumPy arrays.  Values are JAX's on a CPU.
 
 import contextvars
 import functools
+import itertools
 import math
 import operator
 
@@ -43,19 +44,81 @@ def widen(x):
 
 
 def widened(function):
-    """`function` on 32-bit versions of 16-bit floats; `on_numpy` rounds its result."""
+    """`function` on 32-bit versions of 16-bit floats; `on_numpy` rounds its result.
+
+    Of many numbers of complex64 some functions are computed by real ones.
+    """
 
     def wide(*args, **params):
         for x in args:
             if x.dtype.itemsize <= 2:
                 return function(*map(widen, args), **params)
+        if function in parts and x.dtype == np.complex64 and x.size >= FEW:
+            return in_parts(function, x)
         return function(*args, **params)
 
     def of_types(avals, params):
-        return wide if any(a.dtype.itemsize <= 2 for a in avals) else function
+        small = any(a.dtype.itemsize <= 2 for a in avals)
+        return wide if small or avals[0].dtype == np.complex64 else function
 
     wide.of_types = of_types  # type: ignore[attr-defined]
     return wide
+
+
+# From so many elements on real functions, which are vectorised, are faster.
+FEW = 256
+
+
+def in_parts(function, z):
+    """A function of complex numbers by its parts; where that overflows, by NumPy's."""
+    result = np.empty(z.shape, z.dtype)
+    result.real, result.imag = parts[function](z.real, z.imag)
+    right = np.isfinite(result)
+    if not right.all():
+        result[~right] = function(z[~right])
+    return result
+
+
+def log_parts(x, y):
+    wide = x.astype(np.float64)
+    size = wide * wide + np.square(y, dtype=np.float64)
+    # Of zero and infinity NumPy's logarithm knows the angle.
+    return np.where(size > 0, np.log(size) / 2, np.nan), np.arctan2(y, x)
+
+
+def sqrt_parts(x, y):
+    wide = x.astype(np.float64)
+    size = np.sqrt(wide * wide + np.square(y, dtype=np.float64))
+    near = np.sqrt((size + np.abs(wide)) / 2)
+    far = y / (near + near)
+    left = np.signbit(x)
+    turned = np.abs(far), np.copysign(near, y)
+    return np.where(left, turned[0], near), np.where(left, turned[1], far)
+
+
+def tanh_parts(x, y):
+    real, turn = np.tanh(x), np.tan(y)
+    below = 1 + np.square(real * turn)
+    return real * (1 + turn * turn) / below, turn / np.square(np.cosh(x)) / below
+
+
+def tan_parts(x, y):
+    """tan(z) is tanh(iz) / i."""
+    imag, real = tanh_parts(-y, x)
+    return real, -imag
+
+
+parts = {
+    np.exp: lambda x, y: (np.exp(x) * np.cos(y), np.exp(x) * np.sin(y)),
+    np.sin: lambda x, y: (np.sin(x) * np.cosh(y), np.cos(x) * np.sinh(y)),
+    np.cos: lambda x, y: (np.cos(x) * np.cosh(y), -np.sin(x) * np.sinh(y)),
+    np.sinh: lambda x, y: (np.sinh(x) * np.cos(y), np.cosh(x) * np.sin(y)),
+    np.cosh: lambda x, y: (np.cosh(x) * np.cos(y), np.sinh(x) * np.sin(y)),
+    np.log: log_parts,
+    np.sqrt: sqrt_parts,
+    np.tanh: tanh_parts,
+    np.tan: tan_parts,
+}
 
 
 LONG = 1024
@@ -162,7 +225,7 @@ def power_by_squaring(x, *, y):
 
 def maximum(x, y):
     """The larger of two, NaN if either is; 0.0 is larger than -0.0."""
-    larger = np.maximum(x, y)
+    larger = limited(np.maximum, x, y)
     if not has_negative_zero(larger):
         return larger
     return with_signs(larger, np.signbit(x) & np.signbit(y))
@@ -170,10 +233,19 @@ def maximum(x, y):
 
 def minimum(x, y):
     """The smaller of two, NaN if either is; -0.0 is smaller than 0.0."""
-    smaller = np.minimum(x, y)
+    smaller = limited(np.minimum, x, y)
     if not (has_negative_zero(x) or has_negative_zero(y)):
         return smaller
     return with_signs(smaller, np.signbit(x) | np.signbit(y))
+
+
+def limited(ufunc, x, y):
+    """The extremum; of many floats and a number by `clip`, which NumPy does faster."""
+    if y.ndim > x.ndim:
+        x, y = y, x
+    if y.ndim or x.size < MANY or x.dtype.kind != "f":
+        return ufunc(x, y)
+    return np.clip(x, *((y, np.inf) if ufunc is np.maximum else (-np.inf, y)))
 
 
 def with_signs(extremum, negative):
@@ -183,13 +255,17 @@ def with_signs(extremum, negative):
 
 def has_negative_zero(x):
     """Whether a real array has a -0.0: its bits are those of the least integer."""
-    if x.dtype.kind != "f":
+    if x.dtype.kind != "f" or not x.size:
         return False
     word, least = words[x.dtype.itemsize]
-    return np.count_nonzero(x.view(word) == least) > 0
+    return x.view(word).min() == least
 
 
-words = {n: (np.dtype(f"i{n}"), np.iinfo(f"i{n}").min) for n in (2, 4, 8)}
+# From so many elements on it pays to prepare what NumPy does faster.
+MANY = 1 << 13
+# So many at a time stay in the cache between the steps of one result.
+BLOCK = 1 << 16
+words = {n: (np.dtype(f"i{n}"), np.iinfo(f"i{n}").min) for n in (1, 2, 4, 8)}
 
 
 def convert_values(x, new_dtype, weak_type=False):
@@ -203,6 +279,8 @@ def convert_values(x, new_dtype, weak_type=False):
         return x.astype(new_dtype)
     limits = dtypes.iinfo(new_dtype)
     low, high = float(limits.min), float(limits.max)
+    if x.size and low < x.min() and x.max() < high:  # So none is NaN.
+        return x.astype(new_dtype)
     x = x.astype(np.float64)
     inside = np.where((x > low) & (x < high), x, 0).astype(new_dtype)
     inside = np.where(x >= high, np.array(limits.max, new_dtype), inside)
@@ -212,10 +290,28 @@ def convert_values(x, new_dtype, weak_type=False):
 def select_values(which, *cases):
     """cases[which], elementwise; an index out of range takes the nearest case."""
     if which.dtype.kind == "b" and len(cases) == 2:
-        return np.where(which, cases[1], cases[0])
+        many = which.size > MANY and which.shape == cases[0].shape
+        return (by_bits if many else np.where)(which, cases[1], cases[0])
     result = cases[-1]
     for i, case in reversed(list(enumerate(cases[:-1]))):
         result = np.where(which <= i, case, result)
+    return result
+
+
+def by_bits(which, x, y):
+    """`np.where` of arrays of one shape, without a branch for each element."""
+    if x.dtype.itemsize not in words:
+        return np.where(which, x, y)
+    word, _ = words[x.dtype.itemsize]
+    result = np.empty(x.shape, x.dtype)
+    # All bits of a byte are set for True, and so are those of the word it becomes.
+    bits = np.negative(which.view(np.int8))
+    arrays = [bits.ravel(), *(a.view(word).ravel() for a in (x, y, result))]
+    for first in range(0, x.size, BLOCK):
+        take, x, y, out = (a[first : first + BLOCK] for a in arrays)
+        np.bitwise_xor(x, y, out=out)
+        np.bitwise_and(out, take, out=out, dtype=word)
+        np.bitwise_xor(out, y, out=out)
     return result
 
 
@@ -276,6 +372,8 @@ def summed(ufunc):
 
     def values(x, *, axes):
         kept = x.dtype
+        if x.size > MANY and ufunc is np.add and kept.kind in "fc":
+            return in_rows(ufunc, sum_of_rows, x, axes).astype(kept, copy=False)
         if x.size > LONG:
             # NumPy adds by pairs, but only along the last axis.
             shape = x.shape[:-1] if ufunc is np.add else x.shape
@@ -293,34 +391,84 @@ def summed(ufunc):
     return values
 
 
+# NumPy begins anew for each row: many shorter ones are laid side by side.  From so many
+# elements on it adds rows to each other as fast as they come.
+ROW, LONG_ROW = 64, 1024
+# So many rows are added up in an array's own dtype.
+SHARE = 512
+# Rows of so few elements are reduced column by column.
+SHORT = 16
+
+
+def in_rows(ufunc, reduce, x, axes):
+    """A reduction of a large array, axes beside each other as if they were one.
+
+    Args:
+      reduce: function of x[a, n, b] that reduces the axis in the middle.
+    """
+    result, groups = x, []
+    for is_reduced, group in itertools.groupby(range(x.ndim), axes.__contains__):
+        groups.append((is_reduced, math.prod(x.shape[i] for i in group)))
+    for place in reversed(range(len(groups))):
+        is_reduced, n = groups[place]
+        if is_reduced:
+            before = math.prod(n for _, n in groups[:place])
+            result = side_by_side(ufunc, reduce, result.reshape(before, n, -1))
+    return result.reshape([n for i, n in enumerate(x.shape) if i not in axes])
+
+
+def side_by_side(ufunc, reduce, x):
+    """`reduce(x)`; of many short rows those beside each other are a long one first."""
+    a, n, b = x.shape
+    together = -(-ROW // b) if 1 < b < ROW else 1
+    if not n >= 4 * together > 4:
+        return reduce(x)
+    whole = n // together * together
+    rows = reduce(x[:, :whole].reshape(a, -1, together * b))
+    result = ufunc.reduce(rows.reshape(a, together, b), 1)
+    return result if whole == n else ufunc(result, reduce(x[:, whole:]))
+
+
+def sum_of_rows(x):
+    """x: float[a, n, b] -> its sum over n, float[a, b], in float64 if n is large.
+
+    `einsum` adds several times as fast as NumPy's own sums.
+    """
+    a, n, b = x.shape
+    if n <= 4 and b == 1:
+        return functools.reduce(np.add, np.moveaxis(x, 1, 0))
+    if n <= SHARE:
+        return np.add.reduce(x, 1) if b >= LONG_ROW else np.einsum("anb->ab", x)
+    whole = n // SHARE * SHARE
+    total = sum_of_rows(x[:, :whole].reshape(-1, SHARE, b)).reshape(a, -1, b)
+    total = np.add.reduce(total, 1, total_dtype(x.dtype, n))
+    return total if whole == n else total + sum_of_rows(x[:, whole:])
+
+
 def chosen(ufunc, identity):
     """A reduction by `max` or `min`; of an empty axis the identity."""
     both = np.logical_and if ufunc is np.maximum else np.logical_or
 
     def values(x, *, axes):
-        if axes == (x.ndim - 1,) and x.ndim > 1 and 1 < x.shape[-1] <= SHORT:
-            reduce = by_columns
-        else:
-            reduce = whole
-        found = reduce(ufunc, x, axes, identity(x.dtype))
+        found = extremum(ufunc, x, axes, identity(x.dtype))
         if found.dtype.kind != "f" or found.all():
             return found
-        return with_signs(found, reduce(both, np.signbit(x), axes, both.identity))
+        return with_signs(found, extremum(both, np.signbit(x), axes, both.identity))
 
     return values
 
 
-# Rows of so few elements are reduced column by column: NumPy begins anew for each row.
-SHORT = 16
+def extremum(ufunc, x, axes, initial):
+    """A reduction whose order no digit depends on."""
 
+    def of_rows(x):
+        if 0 < x.shape[1] <= SHORT and x.shape[2] < ROW:
+            return functools.reduce(ufunc, np.moveaxis(x, 1, 0))
+        return ufunc.reduce(x, 1, initial=initial)
 
-def whole(ufunc, x, axes, initial):
+    if x.size > LONG:
+        return in_rows(ufunc, of_rows, x, axes)
     return ufunc.reduce(x, axis=axes, initial=initial)
-
-
-def by_columns(ufunc, x, axes, initial):
-    """The last axis reduced, of two elements or more."""
-    return functools.reduce(ufunc, np.moveaxis(x, -1, 0))
 
 
 def index_of(function):
