@@ -344,7 +344,7 @@ class Tuning:
         trials = [first, *(Trial(self, ways) for ways in rounds)]
         results = measured(trials, arrays) if rounds else [before]
         times = {
-            key: {(trial.made[key]): result[key]
+            key: {trial.made[key]: result[key]
                   for trial, result in zip(trials[::-1], results[::-1], strict=True)
                   if trial is first or key in trial.ways}
             for key in others
@@ -366,14 +366,17 @@ class Tuning:
             steps = [step for step, owner in pairs if owner == key]
             names, lines = tuple(s.name for s in steps), tuple(steps[0].lines)
             kernels.append(TunedKernel(names, lines, first.made[key], way, ns))
-            records.append((key, ways_text(*self.alone[key], self.ways[key]), ns))
+            alone, kernel = self.alone[key]
+            with config.override("fusion", alone.settings):
+                records.append((key, ways_text(alone, kernel, self.ways[key]), ns))
         return Tuned(self.program.name, tuple(kernels), sum(last.values())), records
 
     def best(self, key, made):
         """The names of the ways that cost least, but for the one that is made now."""
         (alone, kernel), ways = self.alone[key], self.ways[key]
-        prices = prices_of(alone, kernel, ways, self.machine)
-        prices[AS_FUSED] = price_of(alone, self.machine)
+        with config.override("fusion", alone.settings):
+            prices = prices_of(alone, kernel, ways, self.machine)
+            prices[AS_FUSED] = price_of(alone, self.machine)
         order = sorted((name for name in ways if name != made), key=prices.get)
         sound = (n for n in order if not ways[n] or is_sound(alone, kernel, ways[n]))
         return [name for name, _ in zip(sound, range(WAYS), strict=False)]
