@@ -2,9 +2,10 @@
 
     ~/.cache/minijit/schedules/8c1e...77.json       # {"ways": ..., "nanoseconds": ...}
 
-A file is named after a kernel's loops as they run, the machine, and how many of its
-cores help.  Within it is a hash of the loops of all ways that were compared: where
-others are proposed, as by another version of the recipes, it says nothing.
+A file is named after a kernel's loops before anything is arranged, the machine, and
+how many of its cores help.  Within it is a hash of the loops that run, in all ways that
+were compared: where others are proposed, as by another version of the recipes, it says
+nothing.
 """
 
 import json
@@ -20,7 +21,7 @@ KIND = "schedules"
 
 def key_of(program, machine):
     """The text by which a program of one kernel is known."""
-    return "\n".join(map(str, (machine, host(), plain_text(program))))
+    return "\n".join(map(str, (machine, host(), plain_text(program, tuple))))
 
 
 def kept_winner(program, machine):

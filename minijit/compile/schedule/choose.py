@@ -21,7 +21,7 @@ from ..settings import Settings, config
 from .machine import Machine
 from .nests import stride_along
 from .place import place
-from .placing_rules import arrange
+from .placing_rules import arrange, prepared
 
 # What a kernel's own loops are called, among the ways to run it.
 AS_FUSED = "as fused"
@@ -207,12 +207,16 @@ def ways_text(program, kernel, ways):
     return "\n".join(map(plain_text, each))
 
 
-def plain_text(program):
-    """The loops of a program of kernels as they run, whatever its arrays are called."""
+def plain_text(program, prepare=prepared):
+    """The loops of a program of kernels, whatever its arrays are called.
+
+    Args:
+      prepare: what puts statements into the loops that are told: those that run.
+    """
     lines, known = [], {}
     for kernel in program.kernels:
         writer = Writer()
-        writer.block(place(kernel.body), 0)
+        writer.block(place(kernel.body, prepare=prepare), 0)
         lines += [*writer.lines, ""]
         known |= {buffer.name: buffer for buffer in touched(kernel)}
     text, word = "\n".join(lines), r"[^\W\d]\w*"
