@@ -36,22 +36,6 @@ loop_rules |= {
 }
 
 
-def next_checkpoint(builder, steps, slots):
-    """`checkpointed_loops.next_checkpoint`, of expressions: -> an expression."""
-    t, shorter, reach = (builder.hold(as_index(n)) for n in (0, 0, 1))
-    further = op("lt", reach, steps)
-    with builder.block() as body:
-        old = builder.hold(reach)
-        builder.set(register(t), op("add", t, as_index(1)))
-        longer = op("div", op("mul", old, op("add", slots, t)), t)
-        builder.set(register(reach), longer)
-        builder.set(register(shorter), old)
-    builder.add(While((), further, tuple(body)))
-    less = op("sub", op("add", slots, t), as_index(1))
-    both_less = op("div", op("mul", shorter, slots), less)
-    return builder.hold(op("min", shorter, op("sub", steps, both_less)))
-
-
 def register(load):
     """The register that holds a number."""
     return Part(load.buffer)
@@ -99,6 +83,62 @@ class HeldCarries:
             self.builder.add(*(Reserve(t.buffer, rows) for t in tables))
 
 
+def run_steps(builder, step, steps, consts, begin, end):
+    """So many steps, from a carry in the places `begin` to one in the places `end`."""
+    ahead = [(where,) for where in end]
+    carries = Carries(builder, step, step.inputs[len(consts) :], begin, ahead)
+    with builder.block() as one:
+        builder.program(step, [*consts, *carries.now], carries.next)
+        carries.step()
+        builder.watch(work_of(step))
+    builder.add(For(Axis(steps, "serial"), tuple(one)))
+    carries.finish()
+
+
+# chapter 22
+def next_checkpoint(builder, steps, slots):
+    """`checkpointed_loops.next_checkpoint`, of expressions: -> an expression."""
+    t, shorter, reach = (builder.hold(as_index(n)) for n in (0, 0, 1))
+    further = op("lt", reach, steps)
+    with builder.block() as body:
+        old = builder.hold(reach)
+        builder.set(register(t), op("add", t, as_index(1)))
+        longer = op("div", op("mul", old, op("add", slots, t)), t)
+        builder.set(register(reach), longer)
+        builder.set(register(shorter), old)
+    builder.add(While((), further, tuple(body)))
+    less = op("sub", op("add", slots, t), as_index(1))
+    both_less = op("div", op("mul", shorter, slots), less)
+    return builder.hold(op("min", shorter, op("sub", steps, both_less)))
+
+
+def go_forward(builder, held, step, consts, level):
+    """From the carry in a row some steps forward, to one that is held in the next row.
+
+    Args:
+      step: the `Program` of one step; consts: the places of what all steps share.
+    """
+    left, above = held.left(level), op("add", level, as_index(1))
+    free = op("max", op("sub", as_index(held.slots), level), as_index(1))
+    steps = next_checkpoint(builder, left.load(), builder.hold(free))
+    held.reserve(op("add", above, as_index(1)))
+    run_steps(builder, step, steps, consts, held.row(level), held.row(above))
+    builder.set(held.left(above), op("sub", left.load(), steps))
+    builder.set(left, steps)
+    builder.set(register(level), above)
+
+
+def one_turn(left, forward, backward, down):
+    """The statement of a turn: forward if several steps are left, else back and down.
+
+    Args:
+      left: the place of the number of steps; forward, backward: lists of statements;
+      down: the statement that goes to the row before.
+    """
+    one, several = (op(how, left.load(), as_index(1)) for how in ("eq", "gt"))
+    return If(several, forward, (If(one, backward), down))
+
+
 def build_treeverse(builder, programs, inputs, outputs, *, body, back, slots):
     """The loop over the schedule, a part of the loop forward, and one step back."""
     step, step_back = programs
@@ -116,36 +156,11 @@ def build_treeverse(builder, programs, inputs, outputs, *, body, back, slots):
         builder.program(step_back, [*known, *cts.now, *held.row(level)], cts.next)
         cts.step()
     down = register(level).store((), op("sub", level, as_index(1)))
-    one_left, several = (op(how, left.load(), as_index(1)) for how in ("eq", "gt"))
     with builder.block() as turn:
         builder.watch(work_of(step_back))
-        otherwise = If(one_left, tuple(backward)), down
-        builder.add(If(several, tuple(forward), otherwise))
+        builder.add(one_turn(left, tuple(forward), tuple(backward), down))
     builder.add(While((), op("ge", level, as_index(0)), tuple(turn)))
     cts.finish()
-
-
-def go_forward(builder, held, step, consts, level):
-    """From the carry in a row some steps forward, to one that is held in the next row.
-
-    Args:
-      step: the `Program` of one step; consts: the places of what all steps share.
-    """
-    left, above = held.left(level), op("add", level, as_index(1))
-    free = op("max", op("sub", as_index(held.slots), level), as_index(1))
-    steps = next_checkpoint(builder, left.load(), builder.hold(free))
-    held.reserve(op("add", above, as_index(1)))
-    ahead = [(where,) for where in held.row(above)]
-    carries = Carries(builder, step, step.inputs[len(consts) :], held.row(level), ahead)
-    with builder.block() as one:
-        builder.program(step, [*consts, *carries.now], carries.next)
-        carries.step()
-        builder.watch(work_of(step))
-    builder.add(For(Axis(steps, "serial"), tuple(one)))
-    carries.finish()
-    builder.set(held.left(above), op("sub", left.load(), steps))
-    builder.set(left, steps)
-    builder.set(register(level), above)
 
 
 parts_of |= {treeverse_p: lambda body, back, slots: (body, back)}

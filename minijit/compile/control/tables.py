@@ -23,6 +23,24 @@ from ..loops.statements import Reserve
 from .growing import ZERO, empty, growing
 from .regions import Part
 
+# ---- what is in a table
+
+
+def all_columns(table):
+    """The buffers of a table, each followed by those of what is in it."""
+    inner = (t for records in table.inner for t in records.tables)
+    return [*table.columns, *(name for t in inner for name in all_columns(t))]
+
+
+def all_records(table):
+    """The records that a table's values refer to, and what those refer to in turn."""
+    found = []
+    for records in table.inner:
+        found += [records, *(r for t in records.tables for r in all_records(t))]
+    return found
+
+
+# chapter 22
 # ---- tables
 
 
@@ -106,20 +124,6 @@ def make_records(avals, column, count):
     """The tables for values that stand in the same row."""
     tables = tuple(make_table(aval, column, count) for aval in avals)
     return Records(count(), tables)
-
-
-def all_columns(table):
-    """The buffers of a table, each followed by those of what is in it."""
-    inner = (t for records in table.inner for t in records.tables)
-    return [*table.columns, *(name for t in inner for name in all_columns(t))]
-
-
-def all_records(table):
-    """The records that a table's values refer to, and what those refer to in turn."""
-    found = []
-    for records in table.inner:
-        found += [records, *(r for t in records.tables for r in all_records(t))]
-    return found
 
 
 # ---- where tapes and unions are

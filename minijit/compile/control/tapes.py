@@ -23,7 +23,16 @@ from .growing import ZERO, fill, growing, rows
 from .lowering import arguments_of, results_of
 from .obstacles import kind_of
 from .regions import Part, call_builders, placers
+
+# chapter 22
 from .tables import Ref, all_columns, local_record, make_table, record, reserve, take
+
+
+def case_of(call, places, views):
+    """The records of the case that a Union is made of, or taken to be."""
+    (ref,) = places[views[0].buffer]
+    return ref.table.cases[call.attrs["params"]["case"]]
+
 
 # ---- what goes into a Union
 
@@ -55,12 +64,6 @@ def build_inject(builder, call, places):
     take(builder, records, as_index(1))
 
 
-def case_of(call, places, views):
-    """The records of the case that a Union is made of, or taken to be."""
-    (ref,) = places[views[0].buffer]
-    return ref.table.cases[call.attrs["params"]["case"]]
-
-
 # kind of call -> function(builder, call, places, given): places what it is given.
 given_places = {inject_p: place_injected}
 call_builders |= {inject_p: build_inject}
@@ -69,19 +72,11 @@ call_builders |= {inject_p: build_inject}
 # ---- a program, from its last step to its first
 
 
-def place_residuals(builder, program, places):
-    """Tapes and unions get their records, and residuals a place in them at once."""
-    given = {*program.inputs, *(buffer for buffer, _ in program.constants)}
-    for call in reversed(program.calls):
-        if kind_of(call) is not project_p:
-            for view, var in zip(call.outputs, call.eqns[0].outvars, strict=True):
-                if view.buffer.dtype == object and view.buffer not in places:
-                    places[view.buffer] = (local_record(builder, var.aval),)
-        if kind_of(call) in given_places:
-            given_places[kind_of(call)](builder, call, places, given)
-    for call in program.calls:
-        if kind_of(call) is project_p:
-            place_projected(builder, call, places)
+def place_made(builder, call, places):
+    """Each Tape or Union that a call makes has a record, if it has no place yet."""
+    for view, var in zip(call.outputs, call.eqns[0].outvars, strict=True):
+        if view.buffer.dtype == object and view.buffer not in places:
+            places[view.buffer] = (local_record(builder, var.aval),)
 
 
 def place_projected(builder, call, places):
@@ -91,6 +86,19 @@ def place_projected(builder, call, places):
     tables = case_of(call, places, call.inputs).tables
     for view, table in zip(call.outputs, tables, strict=True):
         places.setdefault(view.buffer, (record(table, number.load()),))
+
+
+def place_residuals(builder, program, places):
+    """Tapes and unions get their records, and residuals a place in them at once."""
+    given = {*program.inputs, *(buffer for buffer, _ in program.constants)}
+    for call in reversed(program.calls):
+        if kind_of(call) is not project_p:
+            place_made(builder, call, places)
+        if kind_of(call) in given_places:
+            given_places[kind_of(call)](builder, call, places, given)
+    for call in program.calls:
+        if kind_of(call) is project_p:
+            place_projected(builder, call, places)
 
 
 placers.append(place_residuals)
