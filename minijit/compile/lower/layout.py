@@ -28,7 +28,48 @@ from .factors import choose, cost_of_copy, dot_dims, is_half_product, is_large, 
 from .views import Within, answer_within, in_asked_order, strided, undone
 from .walk import Elements, Statements, lower_rules, row_of
 
+costs = ("copy_cost", "kernel_cost", "call_cost", "product_cost")
+loop_rules |= {
+    "as it lies": (True, "a routine takes both factors as they lie", *costs),
+    "copied factors": (True, "a routine does better with a copy of a factor", *costs),
+    "within": (True, "it writes where its result is wanted", *costs),
+    "apart": (False, "its result is copied to where it is wanted", *costs),
+}
 
+
+def matrices(loops, view, which, first, second):
+    """A view as matrices spanned by two lines, one for each step of the loops.
+
+    `which` names the view's strides in a line: "lhs", "rhs" or "out".
+    """
+    spanned = [(line.size, getattr(line, which)) for line in (*loops, first, second)]
+    # The step along an axis of one element means nothing; gemm wants it to be 1.
+    steps = tuple(step if size > 1 else 1 for size, step in spanned)
+    shape = tuple(size for size, _ in spanned)
+    return Strided(view.base, shape, steps, view.offset)
+
+
+def wanted_order(walk, eqn):
+    """Have a product lie in the order in which kernels go over it, if it is free to."""
+    out, = eqn.outvars
+    if out in walk.results or out in walk.stored or out in walk.within:
+        return
+    within = in_asked_order(walk, out)
+    if within and is_worth_it(walk, eqn, within):
+        moved, = within.chain
+        walk.made_by[within.view.base] = moved
+
+
+def is_taken_whole(walk, var):
+    """Whether a loop or another call wants all of a variable in an array of its own.
+
+    Those above the equation that is being lowered have not said so yet.
+    """
+    rows = (row_of(eqn) for eqn in walk.jaxpr.eqns if var in eqn.invars)
+    return any(not row.by_element and row.lower is not lower_product for row in rows)
+
+
+# chapter 18
 class Line(NamedTuple):
     """An axis of a product, or several merged: its size, and three strides."""
 
@@ -135,17 +176,6 @@ def is_worth_it(walk, eqn, within):
     return noted("within", eqn, nanoseconds=round(here.cost), copied=round(copied))
 
 
-def wanted_order(walk, eqn):
-    """Have a product lie in the order in which kernels go over it, if it is free to."""
-    out, = eqn.outvars
-    if out in walk.results or out in walk.stored or out in walk.within:
-        return
-    within = in_asked_order(walk, out)
-    if within and is_worth_it(walk, eqn, within):
-        moved, = within.chain
-        walk.made_by[within.view.base] = moved
-
-
 def lower_product(walk, eqn):
     """A product as a call of `matmul` on views of both factors and of the result."""
     var, = eqn.outvars
@@ -169,36 +199,17 @@ def lower_product(walk, eqn):
         row_of(copy).lower(walk, copy)
 
 
-costs = ("copy_cost", "kernel_cost", "call_cost", "product_cost")
-loop_rules |= {
-    "as it lies": (True, "a routine takes both factors as they lie", *costs),
-    "copied factors": (True, "a routine does better with a copy of a factor", *costs),
-    "within": (True, "it writes where its result is wanted", *costs),
-    "apart": (False, "its result is copied to where it is wanted", *costs),
-}
-
-
-def call_views(plan, *views):
+def call_views(plan, lhs, rhs, out):
     """The two factors, and the result, of a call as `Strided`s."""
     _, loops, row, column, sum_ = plan
-    lhs, rhs, out = (row, sum_), (sum_, column), (row, column)
-    pairs = zip(views, (lhs, rhs, out), strict=True)
-    sides = [(view, i, *pair) for i, (view, pair) in enumerate(pairs)]
+    left, right = (lhs, "lhs", row, sum_), (rhs, "rhs", sum_, column)
+    result = out, "out", row, column
     if column.size > 1 and column.out != 1:
         # By columns: its transpose is by rows, and the product of the transposes.
-        right, left, result = ((x, i, b, a) for x, i, a, b in sides)
-        sides = [left, right, result]
-    *factors, result = (matrices(loops, *side) for side in sides)
-    return factors, result
-
-
-def matrices(loops, view, which, first, second):
-    """A view as matrices spanned by two lines, one for each step of the loops."""
-    spanned = [(line.size, line[1 + which]) for line in (*loops, first, second)]
-    # The step along an axis of one element means nothing; gemm wants it to be 1.
-    steps = tuple(step if size > 1 else 1 for size, step in spanned)
-    shape = tuple(size for size, _ in spanned)
-    return Strided(view.base, shape, steps, view.offset)
+        left, right = (rhs, "rhs", column, sum_), (lhs, "lhs", sum_, row)
+        result = out, "out", column, row
+    factors = [matrices(loops, *left), matrices(loops, *right)]
+    return factors, matrices(loops, *result)
 
 
 def product(eqn):
@@ -253,12 +264,3 @@ def made_by_product(walk, eqn):
         # It is needed, though no kernel asks for its elements.
         walk.readers.setdefault(x, {})
     return in_place
-
-
-def is_taken_whole(walk, var):
-    """Whether a loop or another call wants all of a variable in an array of its own.
-
-    Those above the equation that is being lowered have not said so yet.
-    """
-    rows = (row_of(eqn) for eqn in walk.jaxpr.eqns if var in eqn.invars)
-    return any(not row.by_element and row.lower is not lower_product for row in rows)

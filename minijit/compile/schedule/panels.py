@@ -89,6 +89,16 @@ class Tiles:
         return op("min", start, op("sub", self.left, as_index(BLOCK)))
 
 
+def in_tiles(axis, longest):
+    """An axis in tiles of about the same length."""
+    count = -(-axis.extent // longest)
+    length = -(-axis.extent // (count * BLOCK)) * BLOCK
+    while axis.extent > length and 0 < axis.extent % length < BLOCK:
+        length += BLOCK
+    count = -(-axis.extent // length)
+    return Tiles(axis, length, Axis(count) if count > 1 else None)
+
+
 def streamed(stores, run):
     """Whether so much is stored along an axis that it had better not go through caches.
 
@@ -99,6 +109,21 @@ def streamed(stores, run):
     whole = run.extent % BLOCK == 0 and all(d.itemsize >= 4 for d in kinds)
     large = max(s.buffer.nbytes for s in stores) >= config.fusion.stream_bytes
     return whole and large
+
+
+def stored_past_caches(stores, p, q, panels, loops):
+    """What a tile stores, in whole registers, and what the next tile reads asked ahead.
+
+    Args:
+      p, q: the `Tiles` along which stores and loads run; panels: {load: its panel};
+      loops: those around the tiles.
+    """
+    j, n, lane = loop_over(q.left), loop_over(p.blocks), Axis(BLOCK, "vector")
+    i = op("add", op("mul", n, as_index(BLOCK)), lane)
+    body = from_panels(stores, p, q, panels, i, j)
+    step = op("add", op("mul", j, as_index(p.length // BLOCK)), n)
+    more = [s for load in panels for s in asked_ahead(load, p, q, step, loops, BLOCK)]
+    return nested([j, n], [*more, *nested([lane], body)])
 
 
 def cut(axes, run, other, loads, count, past_caches):
@@ -143,6 +168,21 @@ def other_axis(axes, stores):
     return best if shorter >= BLOCK or noted("short axis", steps=shorter) else None
 
 
+def totals_move(stores, axes, order):
+    """Whether a total would be computed in each step of one more loop.
+
+    It stands in the loops down to the innermost one that it depends on.
+    """
+    totals = (e for e in postorder(expressions(stores)) if type(e) is Reduce)
+    return any(around(total, order) - around(total, axes) for total in totals)
+
+
+def around(expr, axes):
+    """The loops that have to stand around an expression, of those over some axes."""
+    inner = [n for n, axis in enumerate(axes) if axis in expr.free]
+    return {*axes[: inner[-1] + 1]} if inner else set()
+
+
 loop_rules |= {
     "order of totals": (False, "totals would be computed again in other loops"),
     "small array": (False, "so small an array is in the first cache", "panel_from"),
@@ -163,11 +203,7 @@ loop_rules |= {
 
 
 def in_order(axes, stores):
-    """The nest with that loop innermost along which the most bytes run.
-
-    A total stands in the loops down to the innermost one that it depends on.  It must
-    not be computed in each step of a loop that was not around it before.
-    """
+    """The nest with that loop innermost along which the most bytes run."""
     votes = Counter()
     for access in (*loads_of(stores), *stores):
         votes[runs_along(access)] += bytes_of(access)
@@ -175,33 +211,16 @@ def in_order(axes, stores):
     if votes[best] == votes[axes[-1]]:
         return None
     order = [*(a for a in axes if a is not best), best]
-    for total in postorder(expressions(stores)):
-        if type(total) is Reduce and around(total, order) - around(total, axes):
-            noted("order of totals")
-            return None
+    if totals_move(stores, axes, order):
+        noted("order of totals")
+        return None
     return nested(order, stores)
-
-
-def around(expr, axes):
-    """The loops that have to stand around an expression, of those over some axes."""
-    inner = [n for n, axis in enumerate(axes) if axis in expr.free]
-    return {*axes[: inner[-1] + 1]} if inner else set()
 
 
 ordered = in_nests(in_order)
 
 
 # ---- panels
-
-
-def in_tiles(axis, longest):
-    """An axis in tiles of about the same length."""
-    count = -(-axis.extent // longest)
-    length = -(-axis.extent // (count * BLOCK)) * BLOCK
-    while axis.extent > length and 0 < axis.extent % length < BLOCK:
-        length += BLOCK
-    count = -(-axis.extent // length)
-    return Tiles(axis, length, Axis(count) if count > 1 else None)
 
 
 def filled(panel, load, p, q):
@@ -225,6 +244,13 @@ def turned(stores, run, other):
     return found
 
 
+def from_panels(stores, p, q, panels, i, j):
+    """The stores at the place (j, i) of a tile, with loads from {load: its panel}."""
+    there = {load: Load(panel, (j, i)) for load, panel in panels.items()}
+    there |= {p.axis: op("add", p.start, i), q.axis: op("add", q.start, j)}
+    return [s.rewrite(Renamer(there), lambda buffer: buffer) for s in stores]
+
+
 def worked_on(stores, run, other, tiles, loops=()):
     """The statements of one tile for the stores that run along one of its axes.
 
@@ -233,26 +259,18 @@ def worked_on(stores, run, other, tiles, loops=()):
     """
     if not stores:
         return []
-    p, q, statements, names = tiles[run], tiles[other], [], {}
+    p, q, statements, panels = tiles[run], tiles[other], [], {}
     for load in turned(stores, run, other):
         dtype = load.buffer.dtype
         # Rows a power of two apart would share their places in the first cache.
         shape = q.length, p.length + 64 // dtype.itemsize
         panel = Buffer(f"{load.buffer.name}_panel", shape, dtype, space="cache")
         statements += filled(panel, load, p, q)
-        names[load] = panel
-    past_caches = streamed(stores, run) and noted("streamed", stores=len(stores))
-    j, n, lane = loop_over(q.left), loop_over(p.blocks), Axis(BLOCK, "vector")
-    in_registers = op("add", op("mul", n, as_index(BLOCK)), lane)
-    i = in_registers if past_caches else loop_over(p.left)
-    there = {load: Load(panel, (j, i)) for load, panel in names.items()}
-    there |= {run: op("add", p.start, i), other: op("add", q.start, j)}
-    body = [s.rewrite(Renamer(there), lambda buffer: buffer) for s in stores]
-    if not past_caches:
-        return [*statements, *nested([j, i], body)]
-    step = op("add", op("mul", j, as_index(p.length // BLOCK)), n)
-    more = [s for load in names for s in asked_ahead(load, p, q, step, loops, BLOCK)]
-    return [*statements, *nested([j, n], [*more, *nested([lane], body)])]
+        panels[load] = panel
+    if streamed(stores, run) and noted("streamed", stores=len(stores)):
+        return [*statements, *stored_past_caches(stores, p, q, panels, loops)]
+    i, j = loop_over(p.left), loop_over(q.left)
+    return [*statements, *nested([j, i], from_panels(stores, p, q, panels, i, j))]
 
 
 def free_to_cut(stores):
