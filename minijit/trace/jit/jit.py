@@ -98,6 +98,22 @@ def compile_for_eval(closed, name):
 executors |= {"eval": compile_for_eval, "default": compile_for_eval}
 
 
+def closed_over(jaxpr, consts):
+    """Tracers among a jaxpr's constants become its first inputs.
+
+    Returns:
+      (closed jaxpr, those tracers).
+    """
+    pairs = list(zip(jaxpr.constvars, consts, strict=True))
+    outer = [(v, x) for v, x in pairs if isinstance(x, Tracer)]
+    own = [(v, x) for v, x in pairs if not isinstance(x, Tracer)]
+    constvars, invars = tuple(v for v, _ in own), tuple(v for v, _ in outer)
+    jaxpr = jaxpr.replace(constvars=constvars, invars=(*invars, *jaxpr.invars))
+    # NumPy arrays are copied: the program may go on writing to them.
+    closed = ClosedJaxpr(jaxpr, tuple(renewed(as_array(x)) for _, x in own))
+    return closed, tuple(x for _, x in outer)
+
+
 def trace_function(function, call, avals, info):
     """Record a call.
 
@@ -119,14 +135,7 @@ def trace_function(function, call, avals, info):
 
     jaxpr, consts = trace_to_jaxpr(flat, avals, info)
     trace_is_over(refs.trace)
-    pairs = list(zip(jaxpr.constvars, consts, strict=True))
-    outer = [(v, x) for v, x in pairs if isinstance(x, Tracer)]
-    own = [(v, x) for v, x in pairs if not isinstance(x, Tracer)]
-    constvars, invars = tuple(v for v, _ in own), tuple(v for v, _ in outer)
-    jaxpr = jaxpr.replace(constvars=constvars, invars=(*invars, *jaxpr.invars))
-    # NumPy arrays are copied: the program may go on writing to them.
-    closed = ClosedJaxpr(jaxpr, tuple(renewed(as_array(x)) for _, x in own))
-    return closed, tuple(x for _, x in outer), out_tree, refs.outside()
+    return *closed_over(jaxpr, consts), out_tree, refs.outside()
 
 
 @dataclass(eq=False)
