@@ -20,7 +20,6 @@ from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of, shape_rules, to_numpy
 from ...trace.base.errors import at_line, user_source
 from ...trace.core import Primitive, Tracer, current_trace, eval_rules, set_trace
-from ...trace.dtypes import is_python_scalar
 from ...trace.jaxprs.jaxpr import (
     ClosedJaxpr,
     eval_jaxpr,
@@ -46,17 +45,28 @@ from ..derivatives.transpose import call_transpose, transpose_rules
 from ..tangents import tangent_aval, tangent_out, zeros
 from .rule_checks import (
     CustomFunction,
-    CustomVJPPrimal,
     Rule,
-    checked_cotangents,
+    TwoHalves,
     checked_tangents,
     no_forward_mode,
     symbolic_zero,
-    zero_cotangent,
 )
 
-# chapter 10
 
+def zeros_for_tangent(x):
+    """A zero tangent of a value."""
+    return tangent_out(None, aval_of(x))
+
+
+def push_of(recorder, tangents):
+    """What was recorded from given tangents to `tangents`, as a function of lists with
+    None for zero."""
+    jaxpr, residuals = finish_linear(recorder, tangents)
+    mask = [t is not None for t in tangents]
+    return lambda *given: fill(mask, eval_jaxpr(jaxpr, residuals, *present(given)))
+
+
+# chapter 10
 custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
 # The linear half of a custom_vjp: only its transpose, `bwd`, is known.
@@ -132,14 +142,8 @@ def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
         of_tangents, origin, [True] * len(origin), current_trace(), info, kind
     )
     count = len(mask)
-    jaxpr, residuals = finish_linear(recorder, tangents[count:])
-    linear_mask = [t is not None for t in tangents[count:]]
-
-    def linear(*given):
-        out = eval_jaxpr(jaxpr, residuals, *present(given[n:]))
-        return fill(mask, fill(linear_mask, out))
-
-    return outs[:count], linear
+    push = push_of(recorder, tangents[count:])
+    return outs[:count], lambda *given: fill(mask, push(*given[n:]))
 
 
 linearize_rules |= {custom_jvp_p: jvp_linearize}
@@ -211,11 +215,6 @@ class custom_jvp(CustomFunction):
         self.defjvp(jvp)
 
 
-def zeros_for_tangent(x):
-    """A zero tangent of a value."""
-    return tangent_out(None, aval_of(x))
-
-
 def without_tangent(x):
     """A nondiff argument as it is; a traced one is a constant to every derivative."""
     if not isinstance(x, Tracer):
@@ -274,7 +273,7 @@ transpose_rules |= {custom_jvp_p: jvp_transpose}
 # ---- custom_vjp
 
 
-class custom_vjp(CustomFunction):
+class custom_vjp(TwoHalves):
     """A function with a vjp rule of its own (`jax.custom_vjp`).
 
     Args:
@@ -285,9 +284,6 @@ class custom_vjp(CustomFunction):
     `defvjp(fwd, bwd)` sets fwd(*args) -> (result, residuals) and bwd(*nondiff,
     residuals, cotangent) -> a cotangent for each argument, None for zero.
     """
-
-    fwd = bwd = None
-    symbolic_zeros = False
 
     def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
         """Set the two halves of the rule."""
@@ -305,44 +301,6 @@ class custom_vjp(CustomFunction):
         rule = Rule(function_name(self.fwd), function_source(self.fwd), call)
         outs = custom_vjp_p.bind(*leaves, call=flat, rule=rule)
         return tree_unflatten(flat.out_tree, outs)
-
-    def apply_fwd(self, args, nondiff, in_tree, flat, primals, nonzero):
-        """Run the user's fwd: -> (results, residuals, bwd on flat lists)."""
-        given = primals
-        if self.symbolic_zeros:
-            given = list(map(CustomVJPPrimal, primals, nonzero))
-        given = iter(tree_unflatten(in_tree, given))
-        fixed = self.positions(args)
-        full = [args[i] if i in fixed else next(given) for i in range(len(args))]
-        result, kept = self.ask_pair("VJP fwd rule", self.fwd, *full)
-        outs, tree = tree_flatten(result)
-        self.check_structure(flat, "VJP fwd rule", self.fwd, tree)
-        outs = list(map(as_array, outs))
-        leaves, residual_tree = tree_flatten(kept)
-        # Python's numbers go to bwd as they are: it may branch on them.
-        numbers = [x if is_python_scalar(x) else None for x in leaves]
-        residuals = [x for x in leaves if not is_python_scalar(x)]
-        unflatten_residuals = partial(unflatten_around, residual_tree, numbers)
-        trees = unflatten_residuals, flat.out_tree, in_tree
-        avals = list(map(aval_of, primals)), list(map(aval_of, outs))
-        return outs, residuals, partial(self.apply_bwd, nondiff, trees, avals)
-
-    def apply_bwd(self, nondiff, trees, avals, residuals, cts):
-        """Run the user's bwd on flat lists: -> a cotangent or None an argument."""
-        unflatten_residuals, out_tree, in_tree = trees
-        in_avals, out_avals = avals
-        zero = zero_cotangent if self.symbolic_zeros else partial(tangent_out, None)
-        pairs = zip(cts, out_avals, strict=True)
-        cts = [zero(aval) if ct is None else ct for ct, aval in pairs]
-        kept = unflatten_residuals(residuals)
-        result = self.ask(self.bwd, *nondiff, kept, tree_unflatten(out_tree, cts))
-        return checked_cotangents(self, result, in_tree, in_avals)
-
-
-def unflatten_around(tree, numbers, arrays):
-    """A tree out of the leaves that are Python's numbers, and of the other ones."""
-    arrays = iter(arrays)
-    return tree_unflatten(tree, [next(arrays) if x is None else x for x in numbers])
 
 
 def vjp_linearize(nonzero, *primals, call, rule):

@@ -23,7 +23,7 @@ from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of, shape_rules
 from ...trace.base.errors import at_line, user_source
 from ...trace.core import Array, Primitive, current_trace, eval_rules
-from ...trace.jaxprs.jaxpr import eval_jaxpr, staging_rules, trace_to_jaxpr
+from ...trace.jaxprs.jaxpr import staging_rules, trace_to_jaxpr
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..batching.vmap import batch_jaxpr, batch_rules, lane_types, lanes_at, vmap_flat
 from ..closed_jaxprs import fill, present
@@ -31,7 +31,6 @@ from ..control_flow.batching import in_front_where
 from ..control_flow.more_loops import map_loop
 from ..derivatives.linearize import (
     add_tangents,
-    finish_linear,
     joint_rules,
     jvp_flat,
     linearize_flat,
@@ -46,7 +45,14 @@ from ..derivatives.transpose import (
 )
 from ..flat_functions import FlatFunction
 from ..tangents import dense, tangent_aval
-from .custom_derivatives import Rule, eval_custom, run, shape_of_custom, stage_call
+from .custom_derivatives import (
+    Rule,
+    eval_custom,
+    push_of,
+    run,
+    shape_of_custom,
+    stage_call,
+)
 from .rule_checks import CustomFunction
 
 custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True)
@@ -246,13 +252,7 @@ def linearize_plainly(info, nonzero, primals, f):
     """The derivative of the function itself."""
     here = current_trace()
     outs, tangents, recorder = linearize_flat(f, primals, nonzero, here, info)
-    jaxpr, residuals = finish_linear(recorder, tangents)
-    mask = [t is not None for t in tangents]
-
-    def linear(*given):
-        return fill(mask, eval_jaxpr(jaxpr, residuals, *present(given)))
-
-    return outs, linear
+    return outs, push_of(recorder, tangents)
 
 
 def joint_function(primals, tangents, *, call, rule):

@@ -207,6 +207,52 @@ class CustomFunction:
         )
 
 
+class TwoHalves(CustomFunction):
+    """What `custom_vjp` is besides its idea: the user's `fwd` and `bwd`, which take
+    trees, as functions of flat lists."""
+
+    fwd = bwd = None
+    symbolic_zeros = False
+
+    def apply_fwd(self, args, nondiff, in_tree, flat, primals, nonzero):
+        """Run the user's fwd: -> (results, residuals, bwd on flat lists)."""
+        given = primals
+        if self.symbolic_zeros:
+            given = list(map(CustomVJPPrimal, primals, nonzero))
+        given = iter(tree_unflatten(in_tree, given))
+        fixed = self.positions(args)
+        full = [args[i] if i in fixed else next(given) for i in range(len(args))]
+        result, kept = self.ask_pair("VJP fwd rule", self.fwd, *full)
+        outs, tree = tree_flatten(result)
+        self.check_structure(flat, "VJP fwd rule", self.fwd, tree)
+        outs = list(map(lax.as_array, outs))
+        leaves, residual_tree = tree_flatten(kept)
+        # Python's numbers go to bwd as they are: it may branch on them.
+        numbers = [x if dtypes.is_python_scalar(x) else None for x in leaves]
+        residuals = [x for x in leaves if not dtypes.is_python_scalar(x)]
+        unflatten_residuals = partial(unflatten_around, residual_tree, numbers)
+        trees = unflatten_residuals, flat.out_tree, in_tree
+        avals = list(map(aval_of, primals)), list(map(aval_of, outs))
+        return outs, residuals, partial(self.apply_bwd, nondiff, trees, avals)
+
+    def apply_bwd(self, nondiff, trees, avals, residuals, cts):
+        """Run the user's bwd on flat lists: -> a cotangent or None an argument."""
+        unflatten_residuals, out_tree, in_tree = trees
+        in_avals, out_avals = avals
+        zero = zero_cotangent if self.symbolic_zeros else partial(tangent_out, None)
+        pairs = zip(cts, out_avals, strict=True)
+        cts = [zero(aval) if ct is None else ct for ct, aval in pairs]
+        kept = unflatten_residuals(residuals)
+        result = self.ask(self.bwd, *nondiff, kept, tree_unflatten(out_tree, cts))
+        return checked_cotangents(self, result, in_tree, in_avals)
+
+
+def unflatten_around(tree, numbers, arrays):
+    """A tree out of the leaves that are Python's numbers, and of the other ones."""
+    arrays = iter(arrays)
+    return tree_unflatten(tree, [next(arrays) if x is None else x for x in numbers])
+
+
 # ---- zeros that are not materialised
 
 
