@@ -351,6 +351,8 @@ def test_defaults_and_keywords_become_positions():
     f = with_jvp(lambda x, *, k=1: x, lambda p, t: (f(*p), t[0]))
     with pytest.raises(TypeError, match="by position"):
         f(1.0, k=2)
+    threefold = with_jvp(partial(lambda x, k: k * x, k=3.0), lambda p, t: (*p, *t))
+    assert threefold(2.0) == 6.0 and grad(threefold)(2.0) == 1.0
 
 
 @pytest.mark.parametrize("kind", [custom_jvp, custom_vjp])
@@ -495,6 +497,19 @@ def test_captures_made_arguments():
     assert of_tree({"a": 3.0}) == 6.0
     with pytest.raises(TypeError, match="structure"):
         of_tree((3.0,))
+    with pytest.raises(TypeError, match="structure"):
+        of_tree({"a": 3.0}, 1.0)
+
+
+def test_captures_that_have_no_derivative_stay_captured():
+    n, a = jnp.array(3), jnp.arange(2.0)
+
+    def outer(y):
+        converted, captured = closure_convert(lambda x: (n * a * x * y).sum(), 1.0)
+        assert len(captured) == 1
+        return converted(2.0, *captured)
+
+    assert grad(outer)(5.0) == 6.0 and jit(grad(outer))(5.0) == 6.0
 
 
 # ---- symbolic zeros

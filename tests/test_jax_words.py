@@ -38,7 +38,27 @@ def traced(f):
     return lambda jax, x=1.0: jax.jit(functools.partial(f, jax))(x)
 
 
+def generator(x):
+    yield x
+
+
 mistakes = [
+    (
+        lambda jax: jax.jit(generator),
+        "TypeError: Expected a function, got a generator function",
+    ),
+    (
+        lambda jax: jax.jit(staticmethod(generator)),
+        "TypeError: staticmethod arguments are not supported",
+    ),
+    (
+        lambda jax: jax.jit(lambda x: x)(jax.numpy.int32),
+        "TypeError: Error interpreting argument to",
+    ),
+    (
+        lambda jax: jax.numpy.ones(()) + np.zeros((), jax.float0),
+        "TypeError: float0s do not support any operations by design",
+    ),
     (
         lambda jax: jax.numpy.broadcast_to(x34, (4, 5)),
         "ValueError: Incompatible types for broadcasting: input type=float32[3,4] and "

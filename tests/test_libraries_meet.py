@@ -136,6 +136,39 @@ def test_functions_whose_name_is_no_string(transform):
         transform(nameless)(jnp.ones(1) if transform in (mj.vmap, mj.pmap) else 1.0)
 
 
+# ---- texts
+
+
+def test_an_equation_and_a_jaxpr_as_text():
+    closed = mj.make_jaxpr(lambda x: jnp.sin(x) * 2)(np.float32(1))
+    assert list(map(str, closed.eqns)) == [
+        "a:f32[] = sin b",
+        "a:f32[] = mul b 2.0:f32[]",
+    ]
+    for jaxpr in (closed, closed.jaxpr):
+        text = jaxpr.pretty_print(use_color=False)
+        assert text == str(closed) and "c:f32[] = mul b 2.0:f32[]" in text
+
+
+@pytest.mark.oracle
+def test_residuals_as_pairs():
+    import jax.ad_checkpoint
+    from jax._src.ad_checkpoint import saved_residuals as of_jax
+
+    from minijit.jaxcompat.ad_checkpoint import residual_pairs as of_ours
+
+
+    def answers(jax, of):
+        def f(x, y):
+            z = jax.ad_checkpoint.checkpoint_name(jax.numpy.sin(3.0), "z")
+            return z * (x[0] * x[1] * y) * np.array([3.0], np.float32)
+
+        pairs = of(f, (2.0, 3.0), y=4.0)
+        return [(aval.shape, text.partition(" from ")[0]) for aval, text in pairs]
+
+    assert answers(mj, of_ours) == answers(jax, of_jax)
+
+
 # ---- modules
 
 

@@ -204,11 +204,16 @@ def test_a_placed_array_is_an_array():
     assert np.asarray(a) is not None and a.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert copy.deepcopy(a) is a and repr(a).startswith("Array([[")
     assert type(pickle.loads(pickle.dumps(a))) is type(jnp.ones(3))
+    assert minijit.device_put(a, a.sharding) is a
     back = minijit.device_put(a, minijit.devices()[0])
     assert type(back) is type(jnp.ones(3)) and back.tolist() == a.tolist()
     kept = put(minijit, "x", None)
     donated = minijit.jit(lambda x: x + 1, donate_argnums=0)(kept)
     assert kept.is_deleted() and donated.sharding == a.sharding
+    for use in (lambda x: minijit.device_put(x, minijit.devices()[0]),
+                minijit.block_until_ready):  # fmt: skip
+        with pytest.raises(RuntimeError, match="has been deleted"):
+            use(kept)
 
 
 def test_functions_that_place_are_like_others():

@@ -102,12 +102,13 @@ give(Primitive, {
     "call_primitive": False,
     "map_primitive": False,
 })
-give(Jaxpr, {
+as_text = {"pretty_print": lambda jaxpr, **options: str(jaxpr)}
+give(Jaxpr, as_text | {
     "effects": property(lambda jaxpr: {e for e in jaxpr.eqns if has_effect(e)}),
     "debug_info": property(lambda jaxpr: jaxpr.debug),
     "is_high": False,
 })
-give(ClosedJaxpr, {
+give(ClosedJaxpr, as_text | {
     "effects": property(lambda closed: closed.jaxpr.effects),
     "literals": property(lambda closed: closed.consts),
     "is_high": False,

@@ -77,6 +77,7 @@ single_names = {
     "version.__version__": "jax_modules:version",
     "version.__version_info__": "jax_modules:version_info",
     "_src.xla_bridge._backends": "jax_modules:backends",
+    "_src.ad_checkpoint.saved_residuals": "ad_checkpoint:residual_pairs",
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
     "_src.tree_util._registry": "jaxcompat.attributes:node_types",
     "_src.tree_util.broadcast_prefix": "trace.trees.tools:broadcast_prefix",

@@ -80,7 +80,7 @@ def argument_names(function, args, kwargs):
 
 def is_argument(x):
     """Whether a traced function takes `x`: it has a dtype that arrays may have."""
-    dtype = getattr(x, "dtype", None)
+    dtype = getattr(x, "dtype", None) if hasattr(x, "shape") else None
     if isinstance(dtype, np.dtype):
         known = dtype in dtypes.dtype_names or dtype == dtypes.float0
         return known or dtypes.carried_type(dtype) is not None

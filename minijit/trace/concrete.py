@@ -99,6 +99,8 @@ class ConcreteArray(Array):
 
     def block_until_ready(self):
         """Itself: on the CPU a result is there when the call returns."""
+        if self.is_deleted():
+            raise self._deleted()
         return self
 
     def renewed(self):

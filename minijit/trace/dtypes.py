@@ -190,6 +190,8 @@ weak_dtypes = {node: python_scalars[typ] for typ, node in weak_types.items()}
 
 def node_of(dtype, weak_type):
     """The node of the graph for a dtype, strong or weak."""
+    if dtype == float0:
+        raise TypeError("float0s do not support any operations by design")
     if dtype not in dtype_names:
         raise ValueError(f"dtype={dtype!r} is not a valid dtype for type promotion.")
     return weak_nodes[family_of[dtype]] if weak_type else dtype_names[dtype]

@@ -177,8 +177,10 @@ def default_backend():
 
 def put_on_cpu(x):
     """A number or array on the CPU."""
-    there = isinstance(x, ArrayImpl) and x.device != cpu
-    return ArrayImpl(x.numpy(), x.aval) if there else as_array(x)
+    if not isinstance(x, ArrayImpl):
+        return as_array(x)
+    value = x.numpy()  # an error if it was donated or deleted
+    return x if x.device == cpu else ArrayImpl(value, x.aval)
 
 
 # platform -> function that puts a number or an array there.

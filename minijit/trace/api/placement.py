@@ -105,6 +105,8 @@ def put(x, where):
     """An array put on a device, of which a sharding says how."""
     where = sharding_of(where)
     check_rank(where, np.ndim(x))
+    if isinstance(x, Placed) and x.sharding == where:
+        return x
     x = put_on_device(x, where)
     return x if where is None else place(x, where)
 

@@ -56,6 +56,11 @@ class ShapeDtypeStruct:
     def size(self):
         return math.prod(self.shape)
 
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
     def update(self, **changes):
         """The same but for some fields."""
         return replace(self, **changes)

@@ -37,7 +37,7 @@ from ..base.tracer_errors import leaked_tracer
 from ..core import Trace, Tracer, current_trace, set_trace
 from ..origins import origin
 from .memory import memoised
-from .text import jaxpr_text, subjaxprs as subjaxprs
+from .text import eqn_text, jaxpr_text, subjaxprs as subjaxprs
 
 # Primitives that hold Python functions where values are known, and jaxprs in a
 # jaxpr: rule(args, params) -> (args, params), run in the recording trace.
@@ -104,6 +104,9 @@ class Eqn:
     def replace(self, **changes):
         """The same equation with some fields changed."""
         return replace(self, **changes)
+
+    def __str__(self):
+        return eqn_text(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,6 +105,11 @@ def print_param(key, value, names, width):
     return [print_value(value, brackets=key == "dimension_numbers")]
 
 
+def eqn_text(eqn):
+    """The text of an equation by itself; its variables are named anew."""
+    return "\n".join(eqn_lines(eqn, Names(), WIDTH, source_info=False))
+
+
 def jaxpr_text(jaxpr, source_info=False):
     """The text of a `Jaxpr`, shared jaxprs first.
 

@@ -103,6 +103,13 @@ def check_options(
     """
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun!r}")
+    if isinstance(fun, staticmethod):
+        raise TypeError(
+            "staticmethod arguments are not supported: jit is to stand inside of "
+            f"@staticmethod, not around it, got {fun!r}"
+        )
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"Expected a function, got a generator function: {fun!r}")
     if globals not in (None, *GLOBALS_MODES):
         raise ValueError(f"globals must be one of {GLOBALS_MODES}, got {globals!r}")
     static = resolve_arguments(fun, static_argnums, static_argnames, "static")

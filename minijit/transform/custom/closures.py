@@ -12,9 +12,10 @@ from functools import update_wrapper
 
 from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of
+from ...trace.core import Tracer
 from ...trace.jaxprs.jaxpr import eval_jaxpr, trace_to_jaxpr
 from ...trace.jit.jit import jit
-from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
+from ...trace.trees.pytree import tree_flatten, tree_map, tree_structure, tree_unflatten
 from ...trace.trees.tools import Partial
 from ..derivatives.grad_checks import chosen_arguments
 from ..derivatives.transpose import vjp
@@ -35,7 +36,7 @@ def custom_gradient(fun):
 
     def fwd(*args):
         result, pull_back = fun(*args)
-        convert, captured = closure_convert(pull_back, result)
+        convert, captured = converted_closure(pull_back, (result,), lambda x: True)
         return result, Partial(Carried(convert, len(args)), captured)
 
     def bwd(carried, ct):
@@ -63,21 +64,39 @@ def closure_convert(fun, *example_args):
 
     Returns:
       (converted, captured): converted(*args, *captured) does what `fun(*args)` does.
+      What cannot have a derivative, an array or an integer, stays captured.
     """
+    return converted_closure(fun, example_args, may_have_tangent)
+
+
+def may_have_tangent(x):
+    """Whether a captured value may be one that is differentiated by."""
+    return isinstance(x, Tracer) and tangent_aval(aval_of(x)) is not None
+
+
+def converted_closure(fun, example_args, wanted):
+    """The same for those of the captured values that are `wanted`."""
     leaves, in_tree = tree_flatten(example_args)
     flat = FlatFunction(fun, in_tree)
     info = TraceInfo(function_name(fun), "closure_convert", function_source(fun))
     avals = [tangent_aval(aval_of(x)) or aval_of(x) for x in leaves]
-    jaxpr, captured = trace_to_jaxpr(flat, avals, info)
+    jaxpr, consts = trace_to_jaxpr(flat, avals, info)
+    moved = [wanted(x) for x in consts]
+    captured = [x for x, move in zip(consts, moved, strict=True) if move]
+    # Of what is moved nothing stays here.
+    kept = [None if move else x for x, move in zip(consts, moved, strict=True)]
+    captured_tree = tree_structure([0] * len(captured))
     out_tree, count = flat.out_tree, len(example_args)
 
     def converted(*args):
-        args, captured = args[:count], args[count:]
         what = "the arguments of a converted function", "those it was converted with"
-        given = leaves_like(in_tree, args, *what)
-        return tree_unflatten(out_tree, eval_jaxpr(jaxpr, captured, *given))
+        given = leaves_like(in_tree, args[:count], *what)
+        captured = iter(leaves_like(captured_tree, [*args[count:]], *what))
+        pairs = zip(kept, moved, strict=True)
+        values = [next(captured) if move else x for x, move in pairs]
+        return tree_unflatten(out_tree, eval_jaxpr(jaxpr, values, *given))
 
-    return converted, list(captured)
+    return converted, captured
 
 
 def fwd_and_bwd(fun, argnums, has_aux=False, jitted=True):

@@ -80,8 +80,11 @@ class CustomFunction:
 
     def resolve(self, args, kwargs):
         """All arguments by position, defaults included; keyword-only ones are not."""
+        # What a partial function was given by name is no argument of its calls.
+        opaque = isinstance(self.fun, partial)
+        fun = (lambda *args, **kwargs: None) if opaque else self.fun
         try:
-            bound = inspect.signature(self.fun).bind(*args, **kwargs)
+            bound = inspect.signature(fun).bind(*args, **kwargs)
         except ValueError:
             return args
         bound.apply_defaults()
