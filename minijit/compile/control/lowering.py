@@ -31,8 +31,10 @@ from ..loops.scalars import BOOL
 from ..loops.statements import Call, If, Region, Swap, While, after_pass
 from ..memory.overwriting import plan
 from .obstacles import call_obstacle, kind_of
+
+# chapter 21
 from .regions import Part, RegionBuilder, call_builders, loop_builders
-from .watching import count_step, no_steps, steps_of_scan, work_of
+from .watching import Kept, steps_of_scan, work_of
 
 # ---- carries
 
@@ -101,33 +103,26 @@ def build_while(
 ):  # fmt: skip
     """A `While` whose condition is computed by statements, too.
 
-    With `stack` the loop counts its steps, and the body has more results than there are
-    carries: each step puts these on tapes.
+    With `stack` it is the forward half of a gradient: it counts its steps, and the body
+    has more results than there are carries, which are kept.
     """
     test, body = programs
     test_consts, consts, inits = split(inputs, cond_nconsts, body_nconsts)
     finals, counts, ys = split(outputs, len(inits), 1 if stack else 0)
     carries = Carries(builder, body, body.inputs[body_nconsts:], inits, finals)
-    tapes = [wanted[0].recording(builder) for wanted in ys]
-    steps = no_steps(builder) if stack else None
+    kept = Kept(builder, counts, ys)
     goes_on = builder.number(BOOL)
     with builder.block() as before:
         builder.program(test, [*test_consts, *carries.now], [(goes_on,)])
     with builder.block() as step:
-        rows = [(tape.next_item(),) for tape in tapes]
-        builder.program(body, [*consts, *carries.now], [*carries.next, *rows])
+        results = [*carries.next, *kept.rows()]
+        builder.program(body, [*consts, *carries.now], results)
         carries.step()
-        for tape in tapes:
-            tape.step()
-        if stack:
-            count_step(builder, steps)
+        kept.step()
         builder.watch(work_of(test) + work_of(body))
     builder.add(While(tuple(before), goes_on.load(), tuple(step)))
     carries.finish()
-    for tape in tapes:
-        tape.finish()
-    for wanted in counts:
-        builder.copy(steps, wanted)
+    kept.finish()
 
 
 def build_scan(

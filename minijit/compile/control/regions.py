@@ -29,6 +29,15 @@ from ..schedule.place import placed
 from ..settings import config
 from .obstacles import kind_of
 
+loop_rules |= {
+    "room in memory": (
+        False, "so large an array is not on the stack", "room_bytes", "stack_bytes"
+    ),
+    "watched": (True, "a long loop looks for signals now and then", "between_looks"),
+}  # fmt: skip
+
+
+# chapter 21
 # ---- where values are
 
 
@@ -74,14 +83,6 @@ class Part:
 
 
 # ---- the builder
-
-
-loop_rules |= {
-    "room in memory": (
-        False, "so large an array is not on the stack", "room_bytes", "stack_bytes"
-    ),
-    "watched": (True, "a long loop looks for signals now and then", "between_looks"),
-}  # fmt: skip
 
 
 class RegionBuilder:

@@ -1,4 +1,4 @@
-"""How much a step of a loop computes, and so when a loop looks for signals.
+"""How much a step of a loop computes, when it looks for signals, and what it keeps.
 
     look 12                         # about how much a step computes
 
@@ -122,3 +122,34 @@ def steps_of_scan(builder, steps, length, reverse, body):
             builder.add(loop)
         loop = For(outer, tuple(part))
     builder.add(loop)
+
+
+class Kept:
+    """What the steps of a `while` keep for the way back: rows of tapes, and a count.
+
+    If there is no way back, there are no places for them, and nothing is kept.
+    """
+
+    def __init__(self, builder, counts, ys):
+        """Build what comes before the loop; both are lists of tuples of places."""
+        self.builder, self.counts = builder, counts
+        self.tapes = [wanted[0].recording(builder) for wanted in ys]
+        self.steps = no_steps(builder) if counts else None
+
+    def rows(self):
+        """Where a step keeps its values."""
+        return [(tape.next_item(),) for tape in self.tapes]
+
+    def step(self):
+        """The end of a step."""
+        for tape in self.tapes:
+            tape.step()
+        if self.counts:
+            count_step(self.builder, self.steps)
+
+    def finish(self):
+        """What comes after the loop."""
+        for tape in self.tapes:
+            tape.finish()
+        for wanted in self.counts:
+            self.builder.copy(self.steps, wanted)
