@@ -123,12 +123,15 @@ from .trace.base import demand
 from .trace import core as _core
 from .trace.jaxprs import jaxpr as _jaxpr
 from .trace.api import stages as _stages
+from .transform.derivatives import linearize as _linearize, transpose as _transpose
 
 _transformations = """
     checkpoint closure_convert custom_gradient fwd_and_bwd grad hessian jacfwd jacobian
     jacrev jit make_jaxpr remat value_and_grad vmap
 """.split()
 calls.explain_calls("minijit", globals(), results=_transformations)
+calls.explain_made(_linearize.PushForward, linearize, "minijit.linearize")
+calls.explain_made(_transpose.PullBack, vjp, "minijit.vjp")
 
 _of_jax = {
     "jaxcompat.flags": """

@@ -19,6 +19,7 @@ from minijit import lax
 from minijit.jaxcompat.missing import jax_names
 from minijit.run.calls import progress
 from minijit.trace.base.config import config
+from minijit.trace.base.errors import PACKAGE
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -167,6 +168,25 @@ def test_tracebacks_go_through_the_users_functions_only():
         with pytest.raises(TypeError) as full:
             outer()
     assert len(full.traceback) > 10 and not hasattr(full.value, "__notes__")
+
+
+@pytest.mark.parametrize("call", [
+    lambda: mj.vjp(jnp.sin, jnp.ones(3))[1](jnp.ones(2)),
+    lambda: mj.linearize(jnp.sin, jnp.ones(3))[1](jnp.ones(2)),
+    lambda: mj.random.split(mj.random.key(0), 2.5),
+    lambda: mj.debug.print("{x}", y=1),
+    lambda: mj.explain(jnp.sin),
+    lambda: mj.stages(jnp.sin),
+    lambda: mj.steps(jnp.sin)(),
+    lambda: mj.explain(jnp.sin, 1.0).why_not_fused(0, 5),
+    lambda: mj.explain(jnp.sin, 1.0).plot("nothing"),
+])  # fmt: skip
+def test_a_wrong_call_shows_no_frame_of_the_library(call):
+    error, functions = failing_line(call)
+    assert functions == ["failing_line", "<lambda>"] and error.__cause__ is None
+    told = "".join(traceback.format_exception(error))
+    assert " was given " in told or "  in the result of minijit.steps()" in told
+    assert PACKAGE not in told and "\\n" not in told
 
 
 def test_errors_of_the_users_own_keep_all_their_frames():

@@ -120,7 +120,11 @@ class Report:
       fallbacks: pairs (primitive, reason) of what runs uncompiled.
       peak: the most bytes that are in use at once, besides arguments and constants.
       copies: arrays that are copied whole, each with its reason.
+      count_steps: function of changes of settings, {name: value}: how many steps
+        there are with them; or None.
     """
+
+    count_steps = None
 
     def __init__(self, name, steps, arrays, decisions, fallbacks, peak, copies):
         self.name, self.steps, self.arrays = name, tuple(steps), tuple(arrays)
@@ -186,6 +190,8 @@ class Report:
         if isinstance(which, Step):
             return which
         if isinstance(which, int):
+            if not -len(self.steps) <= which < len(self.steps):
+                raise IndexError(f"step {which} of {len(self.steps)} steps")
             return self.steps[which]
         found = [s for s in self.steps if s.name == which]
         found += [s for s in self.steps if which in (u.buffer.name for u in s.writes)]
@@ -204,6 +210,11 @@ class Report:
         """What a row of `report_forms` makes of the report."""
         add_rows("compile.report.explain")
         return report_forms[name](self, *args)
+
+    def has_fewer_steps(self, changes):
+        """Whether changes of settings merge some steps; True if that is not known."""
+        count = self.count_steps
+        return count is None or count(changes) < count({})
 
     def why_not_fused(self, a, b):
         """Why two steps, given as to `step`, are not one kernel: an `Answer`."""

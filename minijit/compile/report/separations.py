@@ -24,6 +24,7 @@ class Answer:
       rule: why, a name; reason: a sentence.
       nbytes: what one kernel would not have to move.
       setting: what would change it, or None; value: what it would have to be, if known.
+      now: what the setting is.
     """
 
     a: str
@@ -33,14 +34,16 @@ class Answer:
     nbytes: int = 0
     setting: str | None = None
     value: object = None
+    now: object = None
 
     def __str__(self):
         parts = [f"{self.a} and {self.b}: {self.reason}."]
         if self.nbytes:
             parts.append(f"One kernel would move {self.nbytes:,} bytes less.")
-        if self.setting:
-            value = "..." if self.value is None else self.value
-            parts.append(f"To change it: minijit.fuse(f, {self.setting}={value}).")
+        if self.setting and self.value is None:
+            parts.append(f"The setting {self.setting} decides it: it is {self.now}.")
+        elif self.setting:
+            parts.append(f"To change it: minijit.fuse(f, {self.setting}={self.value}).")
         return " ".join(parts)
 
     __repr__ = __str__
@@ -54,8 +57,18 @@ def why_not_fused(report, a, b):
     for rule in separations:
         found = rule(report, a, b)
         if found:
-            return Answer(a.name, b.name, *found[:2], saved, *found[2:])
+            advice = tried(report, a, *found[2:])
+            return Answer(a.name, b.name, *found[:2], saved, *advice)
     raise AssertionError(f"no rule says anything of {a.name} and {b.name}")
+
+
+def tried(report, step, setting=None, value=None):
+    """The setting, its value and what it is; nothing if there are as many steps so."""
+    if setting is None:
+        return ()
+    if value is not None and not report.has_fewer_steps({setting: value}):
+        return ()
+    return setting, value, getattr(step.program.settings, setting)
 
 
 def shared_bytes(report, a, b):

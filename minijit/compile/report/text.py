@@ -108,7 +108,22 @@ def head_lines(report):
     ]
 
 
-def step_lines(step):
+def made_lines(report, step):
+    """[(line of the user's program, what is computed of it)]
+
+    Of the parts into which the price took a kernel, each has the equations of all of
+    them: they stand at the first one.
+    """
+    first = next(
+        (s for s in report.kernels if s.run == step.run and s.eqns == step.eqns), step
+    )
+    if first is not step and step.eqns and step.is_kernel:
+        told = f"a part of what is written at {first.name}"
+        return [(f"{told}, whose loops were taken apart", "")]
+    return [(line_text(s), made_text(made)) for s, made in step.lines.items()]
+
+
+def step_lines(report, step):
     """One step: where it runs, the user's lines, what it reads and writes."""
     flops = flops_text(step.flops)
     first = f"{step.name}  {where_it_runs(step)}"
@@ -117,8 +132,8 @@ def step_lines(step):
         lines.append(f"  NOT COMPILED: {step.reason}")
     if step.is_driven:
         lines.append("  Python drives it: what it moves inside is not counted")
-    for source, made in step.lines.items():
-        lines += [f"  {line_text(source)}", f"      {made_text(made)}"]
+    for line, made in made_lines(report, step):
+        lines += [f"  {line}", f"      {made}"] if made else [f"  {line}"]
     for word, uses in (("reads", step.reads), ("writes", step.writes)):
         for use in uses:
             told = f"  {word:<7} {cut_to(use_text(use), 58)}"
@@ -213,7 +228,7 @@ def report_text(report, most=60):
         lines.append(f"NOT COMPILED: {name}: {reason}")
     shown = sorted(report.steps, key=lambda step: -step.nbytes)[:most]
     for step in (s for s in report.steps if s in shown):
-        lines += ["", *step_lines(step)]
+        lines += ["", *step_lines(report, step)]
     if len(report.steps) > most:
         lines += ["", f"... and {len(report.steps) - most} steps that move less"]
     if decided := decision_lines(report):
@@ -264,7 +279,7 @@ def table(rows):
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-def step_html(step, longest):
+def step_html(report, step, longest):
     """A step that opens: its lines, its reads and writes, its source."""
     escape = html.escape
     width = round(220 * step.nbytes / longest) if longest else 0
@@ -275,7 +290,7 @@ def step_html(step, longest):
         f"<i class=n>{size_text(step.nbytes)}</i> "
         f"<span class=bar style='width:{width}px'></span>{slow}"
     )
-    lines = [(line_text(s), made_text(made)) for s, made in step.lines.items()]
+    lines = made_lines(report, step)
     uses = [
         (word, use_text(use), (use_size(use),), notes(use))
         for word, used in (("reads", step.reads), ("writes", step.writes))
@@ -295,7 +310,7 @@ def report_html(report):
         f"<div class=slow>not compiled: {html.escape(f'{name}: {reason}')}</div>"
         for name, reason in report.fallbacks
     ]
-    steps = [step_html(step, longest) for step in report.steps]
+    steps = [step_html(report, step, longest) for step in report.steps]
     parts = ["<br>".join([f"<b>{first}</b>", *others]), *slow, *steps]
     for title, lines in (
         ("kept in memory, by bytes written and read", decision_lines(report, 100)),

@@ -7,6 +7,7 @@
 The function is traced and compiled as for a call, and it is not run.
 """
 
+import functools
 from dataclasses import replace
 
 from ...compile.control.region_traffic import Growing
@@ -15,8 +16,11 @@ from ...compile.fuse.traffic import Use, traffic_of
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.element_sets import count
 from ...compile.loops.statements import Kernel, Region
+from ...compile.lower.walk import lower
 from ...compile.report.explain import Array, Report, Step
 from ...compile.schedule.placing_rules import arrange
+from ...compile.simplify.folding import simplify
+from ...trace.api import calls
 from ...trace.base.config import config
 from ...trace.base.demand import add_rows
 from ...trace.jit.jit import JitFunction, jit
@@ -58,8 +62,29 @@ def report_of(compiled):
             "explain tells what a compiler has made, and this function runs equation "
             "by equation (backend='eval'): there are no kernels"
         )
-    names = compiled.lowered.jaxpr.jaxpr.debug.arg_names
-    return Reporting(executable.native).report(executable.program, names)
+    lowered, program = compiled.lowered, executable.program
+    names = lowered.jaxpr.jaxpr.debug.arg_names
+    report = Reporting(executable.native).report(program, names)
+
+    @functools.cache
+    def count(**changes):
+        with config.override("fusion", program.settings.but(**changes)):
+            made = lower(simplify(lowered.jaxpr), lowered.fun_name)
+            return count_steps(rewritten(made, executable.native), executable.native)
+
+    report.count_steps = lambda changes: count(**changes)
+    return report
+
+
+def count_steps(program, native):
+    """How many kernels and calls run, those of the functions that are called too."""
+    inner = (s.attrs["program"] for s in program.body if is_program(s))
+    inside = (count_steps(rewritten(made, native), native) - 1 for made in inner)
+    return len(program.body) + sum(inside)
+
+
+def is_program(stmt):
+    return not isinstance(stmt, Kernel) and stmt.routine == "program"
 
 
 def needed_bytes(report):
@@ -227,3 +252,7 @@ thread_counts: dict = {}
 
 def one_thread(stmt):
     return 1
+
+
+calls.explain_calls("minijit", globals(), ["explain"])
+calls.explain_methods("report", Report, ["why_not_fused", "plot"])

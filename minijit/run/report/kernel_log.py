@@ -31,6 +31,7 @@ import numpy as np
 
 from ...compile import pipeline
 from ...compile.loops.statements import Kernel
+from ...trace.api import calls
 from ...trace.base.config import config
 from ...trace.jit.jit import cache_clearers
 from ...trace.jit.retrace import finished
@@ -134,10 +135,13 @@ class Total:
         """Of what memory and arithmetic of the cores that share it allow.
 
         They were measured with arrays in memory: more than 1 if these are in a cache.
+        None where operations are not counted: they may well be what it waits for.
         """
+        if self.flop_rate is None:
+            return None
         from ...compile.report.pictures import copy_rate, flop_rate
 
-        moving, computing = self.rate / copy_rate(), (self.flop_rate or 0) / flop_rate()
+        moving, computing = self.rate / copy_rate(), self.flop_rate / flop_rate()
         return max(moving, computing) / self.step.threads
 
     def __str__(self):
@@ -146,7 +150,8 @@ class Total:
         what = cut_to(f"{self.program} {self.step.name}", 34)
         times = "".join(f"{time_text(s):>10}" for s in (self.seconds, self.mean))
         flops = "?" if self.flop_rate is None else f"{self.flop_rate / 1e9:.1f}"
-        rates = f"{self.rate / 1e9:>10.1f}{flops:>10}{self.share:>10.0%}"
+        share = "?" if self.share is None else f"{self.share:.0%}"
+        rates = f"{self.rate / 1e9:>10.1f}{flops:>10}{share:>10}"
         return f"{what:<34}{self.runs:>10}{times}" + (
             f"  NOT COMPILED: {self.step.reason}" if self.step.is_driven else rates
         )
@@ -438,3 +443,4 @@ def with_clocks(program, native, clocked):
 
 
 watchers.append(watched)
+calls.explain_calls("minijit", globals(), ["log_kernels", "profile"])

@@ -2,8 +2,9 @@
 
     steps = minijit.steps(f)(x)
     steps                          # in a notebook one opens at a time: click, or arrows
-    print(steps)                   # all of it; "+" and "-" stand before what changed
-    steps["fused"].text            # the program after one pass
+    print(steps)                   # a line for each: how many lines came and went
+    print(steps["fused"])          # one of them: "+" and "-" before what changed
+    steps["fused"].text            # the program after it
     steps.save("steps.html")       # the same as in a notebook, in a file of its own
 
 The passes are those of `compile/pipeline.py`, in its order, up to the Python text of
@@ -12,9 +13,7 @@ the kernels; `minijit.stages(f, x)["llvm"]` has LLVM's.  Nothing is run.
 
 import difflib
 import html
-import itertools
 import re
-import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,14 +22,15 @@ from ...compile import pipeline
 from ...compile.loops.statements import Program, Region
 from ...compile.loops.text import program_text
 from ...compile.lower.walk import lower
-from ...compile.report.text import STYLE, WIDTH
+from ...compile.report.text import STYLE
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange
 from ...compile.simplify.folding import simplify
+from ...trace.api import calls
 from ...trace.base.config import config
 from ...trace.jit.jit import JitFunction, jit
 from ..loading import rewritten
-from .stepping import Stage, Stages
+from .stepping import Stage, Stages, listed
 
 # Names of loops and arrays are numbered anew after each pass, and a jaxpr's lettered.
 NAMES = re.compile(r"\b(?:([a-z]+)\d+|[a-z]{1,2})\b")
@@ -65,19 +65,20 @@ class Steps(Stages):
     """The `Pass`es of a function, in order; `steps["fused"]` is one of them."""
 
     def __str__(self):
-        told = []
-        for changed, group in itertools.groupby(self, lambda step: step.changed):
-            if not changed:
-                names = ", ".join(step.name for step in group)
-                told.append(textwrap.fill(f"nothing to do for {names}", WIDTH))
-                continue
-            told += map(str, group)
-        return "\n\n".join(told)
+        rows, one = [], self[0].name
+        for step in self:
+            new, gone = (sum(sign == s for s, _ in step.lines) for sign in "+-")
+            did = f"+{new:,} -{gone:,}" if step.changed else "nothing to do"
+            is_first = step.changed and not new + gone  # of another form than before
+            one = step.name if new + gone else one
+            whole = f"{len(step.lines):,} lines"
+            rows.append((step.name, whole if is_first else did, step.about))
+        return listed(rows, f'steps["{one}"]')
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        name = f"steps-{abs(hash(str(self))):x}"
+        name = f"steps-{abs(hash(''.join(map(str, self)))):x}"
         parts = [
             f"<label><input type=radio name={name}{' checked' * (n == 0)}>"
             f"{html.escape(step.name)}</label><div>{step._repr_html_()}</div>"
@@ -241,3 +242,6 @@ def different(before, after):
         if kind != "equal":
             yield from (("-", line) for line in a[i:j])
         yield from ((" " if kind == "equal" else "+", line) for line in b[k:n])
+
+
+calls.explain_calls("minijit", globals(), ["steps"], results=["steps"])

@@ -17,6 +17,7 @@ import numpy as np
 from ...compile.lower.walk import lower
 from ...compile.report.text import STYLE
 from ...compile.simplify.folding import simplify
+from ...trace.api import calls
 from ...trace.array import ShapedArray
 from ...trace.dtypes import issubdtype
 from ...trace.jit.jit import JitFunction, jit
@@ -49,16 +50,17 @@ class Stage:
 class Stages(tuple):
     """The `Stage`s of a function, in order; `stages["lower"]` is one of them."""
 
-    def __getitem__(self, which):
-        if not isinstance(which, str):
-            return super().__getitem__(which)
+    def __getitem__(self, key):
+        if not isinstance(key, str):
+            return super().__getitem__(key)
         for stage in self:
-            if stage.name == which:
+            if stage.name == key:
                 return stage
-        raise KeyError(f"no stage {which!r}: {', '.join(s.name for s in self)}")
+        raise KeyError(f"no stage {key!r}: {', '.join(s.name for s in self)}")
 
     def __str__(self):
-        return "\n\n".join(f"== {s.name}: {s.about}\n{s.text}" for s in self)
+        rows = [(s.name, f"{s.text.count(chr(10)) + 1:,} lines", s.about) for s in self]
+        return listed(rows, f'stages["{self[1].name}"]')
 
     __repr__ = __str__
 
@@ -69,6 +71,13 @@ class Stages(tuple):
             for stage in self
         )
         return f"{STYLE}<div class=minijit-report>{''.join(parts)}</div>"
+
+
+def listed(rows, one):
+    """Texts in three columns, and how to see one of what they are about."""
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c}" for a, b, c in rows]
+    return "\n".join([*lines, f"To see one: print({one})"])
 
 
 def stages(fun, *args, **kwargs):
@@ -152,3 +161,6 @@ def show_lower(simple, name):
 
 # Functions of (simplified jaxpr, name): (name, about, text).
 lowerings = [show_lower]
+
+
+calls.explain_calls("minijit", globals(), ["stages"])

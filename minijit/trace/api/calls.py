@@ -75,10 +75,14 @@ def explaining(function, label, results=False, made_by=None):
             caller, clear = sys._getframe(1), None
             if called_by_user(caller) and is_ours(error):
                 clear = explained(error, function, label, args, kwargs, made_by)
-            leave_out_frames(error, caller)
-            if clear:
+            if clear is None:
+                leave_out_frames(error, caller)
+                raise
+            try:
                 raise clear from error
-            raise
+            except type(clear):
+                leave_out_frames(clear, caller)
+                raise
         if results and isinstance(result, (types.FunctionType, functools.partial)):
             if called_by_user(sys._getframe(1)):
                 made = function, label, args, kwargs
@@ -194,6 +198,12 @@ def explain_methods(label, cls, names=None):
             setattr(cls, name, classmethod(explaining(function.__func__, known_as)))
 
 
+def explain_made(cls, maker, label):
+    """Let functions explain their errors that `maker` makes: a class is called."""
+    made_by = maker, label, (), {}
+    cls.__call__ = explaining(cls.__call__, f"the result of {label}", made_by=made_by)
+
+
 # The id of a function, or of a call that explains itself, -> the latter.  Both live as
 # long as the modules that hold them.
 explaining_calls = {}
@@ -252,13 +262,16 @@ def explained(error, function, label, args, kwargs, made_by=None):
     if len(named.args) == 1 and isinstance(named.args[0], str):
         text = named.args[0]
         line = "" if "\n  at " in text else at_line(source)
-        named.args = (f"{text}{call}{line}",)
+        if isinstance(named, KeyError):  # Python shows its text as a literal.
+            named.add_note(f"{call}{line}".strip("\n"))
+        else:
+            named.args = (f"{text}{call}{line}",)
     named.explained = label
     return clear
 
 
 # What methods are called with, and users do not write.
-own = "self", "cls"
+own = "self", "cls", "residuals"
 
 # What Python and NumPy raise where an operation does not suit a value.
 unclear = (

@@ -245,6 +245,35 @@ minijit.custom_vjp
     >>> f.defvjp(lambda x: (f(x), None), lambda kept, ct: (100.0 * ct,))
     >>> mj.grad(f)(3.0)
     Array(100., dtype=float32)
+minijit.explain
+    >>> report = mj.explain(lambda x: jnp.sin(x).sum(1), jnp.ones((10, 4)))
+    >>> len(report.kernels), report.traffic_bytes  # print(report) has all of it
+    (1, 200)
+report.why_not_fused
+    >>> f = lambda x: jnp.exp(x - x.max())
+    >>> report = mj.explain(f, jnp.ones((300, 4)))
+    >>> print(report.why_not_fused(0, 1).reason)  # by numbers or names of steps
+    kernel_0 is a total, no more: no loop is around all of it
+minijit.steps
+    >>> steps = mj.steps(lambda x: jnp.sin(x) + jnp.sin(x))(jnp.ones(3))
+    >>> print(steps["simplify"].text)  # print(steps) lists them all
+    { lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = add b b in (c,) }
+minijit.stages
+    >>> stages = mj.stages(lambda x: jnp.sin(x), 2.0)  # print(stages) lists them all
+    >>> print(stages["transpose"])
+    { lambda ; a:f32[] b:f32[]. let c:f32[] = mul b a in (c,) }
+minijit.profile
+    >>> f = mj.jit(lambda x: x * 2)
+    >>> with mj.profile() as line:
+    ...     y = f(jnp.ones(3)) + f(jnp.ones(3))
+    >>> [(one.step.name, one.runs) for one in line.steps if one.program == "<lambda>"]
+    [('kernel_0', 2)]
+    >>> # print(line) has the times; line.roofline(), line.save("trace.json")
+minijit.log_kernels
+    >>> f = mj.jit(lambda x: x * 2)
+    >>> with mj.log_kernels():  # doctest: +ELLIPSIS
+    ...     y = f(jnp.ones(3))
+    <lambda> kernel_0 ...in0: f32[3] -> out0: f32[3]...
 """
 
 
