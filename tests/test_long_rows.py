@@ -1,5 +1,7 @@
 """Loops that are one in memory are one: rows have all the elements they can."""
 
+import re
+
 import numpy as np
 import pytest
 from harness import alike
@@ -86,3 +88,29 @@ def test_a_row_of_what_each_step_has_for_itself_does_not_grow():
     x = numbers(4000, 100, 16)
     want = nn.softmax(x.reshape(4000, 1600), 0).reshape(x.shape)
     alike(mj.jit(lambda x: nn.softmax(x, 0))(x), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: nn.softmax(x, 0),
+    lambda x: mj.grad(lambda x: (nn.logsumexp(x, 1) ** 2).sum())(x),
+], ids=["first", "second"])  # fmt: skip
+def test_what_a_step_has_for_itself_becomes_an_array_that_lies_as_the_others(f):
+    """Of f32[4000,30,10,5], and no array has an axis of 4000 or of 30 innermost."""
+    x = jnp.asarray(numbers(4000, 30, 10, 5))
+    text = str(mj.stages(f, x)).split("== source")[1].split("== llvm")[0]
+    arrays = re.findall(r"y\d: float32\[([^]]*)\]", text)
+    assert arrays and not any(a.endswith(("4000", " 30")) for a in arrays)
+    wanted = f(np.asarray(x[:40]))
+    alike(mj.jit(f)(x[:40]), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_total_of_squares_beside_a_gradient_is_distributed():
+    """What runs once stands in no loop, and keeps no kernel from being taken apart."""
+    x = jnp.asarray(numbers(300_000, 6))
+    f = mj.jit(mj.value_and_grad(lambda x: jnp.square((x * x).sum(0)).sum()))
+    value, slope = f(x)
+    wide = np.asarray(x).astype("f8")
+    total = (wide * wide).sum(0)
+    np.testing.assert_allclose(value, (total**2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(slope, 4 * total * wide, rtol=1e-4)
+    assert len(f.lower(x).compile().explain().kernels) > 1

@@ -423,7 +423,6 @@ refused = [
     (softmax, "join", "no way to run called 'join'.*Instead.*'as fused', 'distribute'"),
     (lambda x: jnp.cumsum(x, 0), lambda x: x.distribute(),
      "distribute is not allowed: loop i1: its steps have an order.*for i1 in scan"),
-    (lambda x: x.sum(), lambda x: x.distribute(), "to out0 stands in no loop"),
 ]  # fmt: skip
 
 

@@ -227,9 +227,9 @@ def in_lanes(loop, lanes, m):
     many = max(lanes.steps * loop.widest / m.vector, 1.0)
 
     def along(a):
-        step = a.along.get(lanes.axis, 0)
-        # Rows that are taken apart in registers, or turned.
-        return many * min(step / a.size, 6.0) if step else 1.0
+        row = a.along.get(lanes.axis, 0) / a.size
+        # Rows that are taken apart in registers, or turned; lane by lane if too long.
+        return many * min(row, 6.0) if 0 < row <= 16 else 5 * lanes.steps if row else 1
 
     words = many * (loop.words + m.slow * loop.slow) + sum(map(along, loop.places))
     over = max(many * (loop.live + 1) + 2 - m.registers, 0.0)

@@ -122,23 +122,27 @@ SHORT = 32
 FEW = 1024
 
 
-def in_long_rows(body):
+def in_long_rows(body, times=1):
     """A kernel's statements; loops that memory goes through as one are one.
 
     So a row of `y[i,j] = total(k: x[k,i,j])` has all i and j, be there ever so few j.
     Rows without totals stay as they are where they are long enough.
+
+    Args:
+      times: how often the statements run.
     """
-    result = tuple(map(with_long_rows, body))
+    result = tuple(with_long_rows(stmt, times) for stmt in body)
     return body if result == body else result
 
 
-def with_long_rows(stmt):
+def with_long_rows(stmt, times):
     axes, body = [], (stmt,)
     while len(body) == 1 and isinstance(body[0], For) and body[0].axis.kind == "loop":
         axes, body = [*axes, body[0].axis], body[0].body
     if not axes:
         return stmt
-    count, inner = axes_in_one(axes, body), in_long_rows(body)
+    count = axes_in_one(axes, body, times)
+    inner = in_long_rows(body, times * count_of(axes))
     if count > 1:
         row, inner = as_one(axes[-count:], inner)
         axes[-count:] = [row]
@@ -149,10 +153,10 @@ def with_long_rows(stmt):
     return inner[0]
 
 
-def axes_in_one(axes, body):
+def axes_in_one(axes, body, times):
     """How many of the innermost loops are to be one; those that memory goes through."""
     totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
-    steps = count_of(axes) * max((count_of(e.axes) for e in totals), default=1)
+    steps = times * count_of(axes) * max((count_of(e.axes) for e in totals), default=1)
     if steps < FEW or count_of(axes[-1:]) >= SHORT and not totals:
         return 1
     stores = [s for s in statements(body) if isinstance(s, Store)]

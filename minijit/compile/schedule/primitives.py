@@ -12,7 +12,6 @@ Each is right if the steps of the loops that it changes do not depend on each ot
 
 import itertools
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..fuse.fusion import nested
@@ -120,14 +119,16 @@ def nests_of(body, around=()):
     found = []
     for stmt in body:
         if isinstance(stmt, Store):
-            if stmt.combine or not around:
-                how = "adds to what is there" if around else "stands in no loop"
-                raise NotAllowed(stmt, f"the store to {stmt.buffer.name} {how}")
-            found.append((around, stmt))
+            if stmt.combine:
+                why = f"the store to {stmt.buffer.name} adds to what is there"
+                raise NotAllowed(stmt, why)
+            # What stands in no loop runs once.
+            found.append((around or (Axis(1),), stmt))
             continue
         if not isinstance(stmt, For):
             raise NotAllowed(stmt, "there is a branch, or a loop of unknown length")
-        if stmt.axis.kind != "loop" or not isinstance(stmt.axis.extent, int):
+        ordered = stmt.axis.kind != "loop" and stmt.axis.extent != 1
+        if ordered or not isinstance(stmt.axis.extent, int):
             raise NotAllowed(stmt.axis, "its steps have an order, or no fixed number")
         if buffer := shared_buffer(stmt.axis, stmt.body):
             why = f"a step of it may touch what another one stores of {buffer.name}"
@@ -145,16 +146,18 @@ class Wide:
     step of the loops around it.
 
     Attributes:
-      steps: the axes of these loops; last: whether they are its last dimensions.
+      steps: the axes of these loops.
+      order: of its dimensions among those of the steps and the buffer's own.
     """
 
     array: Buffer
     steps: tuple
-    last: bool
+    order: tuple
 
     def at(self, index):
         """The index of what the buffer had at its index, in the step that runs."""
-        return (*index, *self.steps) if self.last else (*self.steps, *index)
+        places = (*self.steps, *index)
+        return tuple(places[d] for d in self.order)
 
 
 class Distribution:
@@ -180,24 +183,25 @@ class Distribution:
         return self.temps[-1]
 
     def widened(self, buffer):
-        """A `Wide` for a buffer; it lies in memory as the arrays beside it do."""
-        around, sides = [], Counter()
+        """A `Wide` for a buffer; it lies in memory as the largest array beside it."""
+        around, beside = [], []
         for axes, store in self.pairs:
             loads = [e for e in postorder(store.uses()) if type(e) is Load]
-            if mine := [p for p in (store, *loads) if p.buffer is buffer]:
+            mine = [p for p in (store, *loads) if p.buffer is buffer]
+            if mine:
                 around.append(axes)
-                own = free_axes(mine[0].index)
-                for access in map(access_of, (store, *loads)):
-                    steps = [n for a, n in access.along.items() if a not in own]
-                    inner = [n for a, n in access.along.items() if a in own]
-                    if steps and inner:
-                        last = max(steps) < min(inner)
-                        sides[last] += access.buffer.nbytes
-        common = tuple(a for a in around[0] if all(a in axes for axes in around))
-        last = sides[True] > sides[False]
-        new, old = tuple(a.extent for a in common), buffer.shape
-        shape = old + new if last else new + old
-        return Wide(self.fresh(shape, buffer.dtype), common, last)
+                accesses = map(access_of, (store, *loads))
+                beside += [(mine[0].index, a) for a in accesses if a.buffer != buffer]
+        steps = tuple(a for a in around[0] if all(a in axes for axes in around))
+        order = range(len(steps) + len(buffer.shape))
+        for index, access in sorted(beside, key=lambda pair: pair[1].buffer.nbytes):
+            places = (*steps, *index)
+            far = [sum(access.along.get(a, 0) for a in p.free) for p in places]
+            if all(far):
+                order = sorted(range(len(far)), key=lambda d: -far[d])
+        shape = (*(a.extent for a in steps), *buffer.shape)
+        array = self.fresh((shape[d] for d in order), buffer.dtype)
+        return Wide(array, steps, tuple(order))
 
     def load(self, expr):
         if type(expr) is Load and expr.buffer in self.wide:
