@@ -30,6 +30,7 @@ from minijit.run.llvm import (
     work as llvm_work,
 )
 from minijit.run.llvm.target import converts, host
+from minijit.run.llvm.work import by_way
 from minijit.run.python.emitter import operations
 from minijit.run.report.kernel_log import steps_of
 
@@ -247,7 +248,7 @@ def test_llvm_is_the_default_and_as_text_has_both_forms():
     compiled = mj.jit(lambda x: x * 2 + 1).lower(x).compile()
     assert compiled.executable.native == "llvm"
     assert "def kernel_0(" in compiled.as_text()
-    assert "define internal void @kernel_" in compiled.as_text("llvm")
+    assert "define void @kernel_" in compiled.as_text("llvm")
     with pytest.raises(ValueError, match="'mlir'.*'llvm'"):
         compiled.as_text("mlir")
     plain = mj.jit(lambda x: x * 2 + 1, backend="plain").lower(x).compile()
@@ -459,9 +460,9 @@ def test_code_is_freed_with_the_last_function_that_uses_it():
     llvm_kernels.recent.clear()
     run = compiled(lambda x: x * 3.25 - 17, x)
     text, = run.loaded.kernels
-    code = weakref.ref(llvm_kernels.native_functions[text.key].__self__[()])
+    code = weakref.ref(llvm_kernels.native_functions[text.key].__self__["code"][()])
     again = compiled(lambda y: y * 3.25 - 17, x)
-    assert llvm_kernels.native_functions[text.key].__self__[()] is code()
+    assert llvm_kernels.native_functions[text.key].__self__["code"][()] is code()
     llvm_kernels.recent.clear()
     del run
     gc.collect()
@@ -557,3 +558,34 @@ def test_extremes_of_floats_are_totals_of_integers(name):
     text = ir(lambda x: x.max(1), given)
     if host()[1].count("+sse2"):
         assert "llvm.maximum" not in text and re.search(r"llvm.smax.v\d+i32", text)
+
+
+# ---- what a loop on few numbers is compiled to
+
+
+def texts_of_loop(body, x):
+    """The LLVM text of a loop, and how it is compiled."""
+    f = mj.jit(lambda x: lax.fori_loop(0, 10_000, lambda i, c: body(c), x))
+    compiled = f.lower(x).compile()
+    (way, _), = by_way(compiled.executable.loaded.kernels).items()
+    return compiled.as_text("llvm"), way
+
+
+@pytest.mark.chapter(24)
+def test_the_carry_of_a_loop_is_a_register():
+    x = np.linspace(0.1, 0.9, 4, dtype="f4")
+    text, way = texts_of_loop(lambda c: c * 0.5 + 1, x)
+    assert way == "vectors"
+    # No pass looks for vectors, and in the loop nothing is loaded or stored.
+    made = str(llvm_engine.optimised(text, way))
+    loop, = re.findall(r"\nloop\d+:(?:.*\n)+?  br i1", made)
+    assert "fmul <4 x float>" in loop and "load" not in loop and "store" not in loop
+
+
+def test_what_modules_share_is_in_none_of_them():
+    x = np.linspace(0.1, 0.9, 4, dtype="f4")
+    f = mj.jit(lambda x: lax.while_loop(lambda c: c[0] < 9, lambda c: c * 2, x))
+    text = f.lower(x).compile().as_text("llvm")
+    assert re.findall(r"define .*?@(\w+?)_", text) == ["kernel"]
+    assert "declare i1 @minijit_look()" in text
+    np.testing.assert_array_equal(f(x), x * 128)

@@ -775,3 +775,20 @@ def test_idle_lanes_borrow_only_where_what_they_compute_matters():
     xs = jnp.asarray([0.5, 0.2, 3.0, 40.0])
     found, wanted = slopes(xs), [mj.grad(root)(v) for v in xs]
     np.testing.assert_allclose(found, wanted, 1e-5)
+
+
+def test_small_arrays_are_written_whole_and_in_part():
+    """What a region keeps of small results: loops, elements, branches, products."""
+
+    def body(i, c):
+        x, y, n = c
+        x = x.at[i % 3].add(y[0]) * 0.5
+        y = lax.cond(i % 2 == 0, lambda y: y + x[:2], lambda y: y - 1, y)
+        return x, y, n.at[i % 2].add(i)
+
+    given = np.arange(4, dtype="f4"), np.ones(2, "f4"), np.zeros(2, "i4")
+    run = lambda *given: lax.fori_loop(0, 7, body, given)
+    with mj.disable_jit():
+        wanted = run(*map(jnp.asarray, given))
+    for got, want in zip(mj.jit(run)(*given), wanted, strict=True):
+        np.testing.assert_allclose(got, want, 1e-6)

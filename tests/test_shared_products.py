@@ -14,7 +14,6 @@ from minijit.compile.loops.statements import Call, Region, statements
 from minijit.run.llvm.calls import declaration, tiles
 from minijit.run.llvm.kernels import functions_of
 from minijit.run.llvm.product_tiles import FIELDS
-from minijit.run.llvm.python_calls import python_declarations
 from minijit.run.loading import rewritten
 from minijit.run.threads import kernels as threads, shared_products
 from minijit.run.threads.shared_products import (
@@ -199,7 +198,7 @@ class OuterText:
         outer(a, b, outs, numbers, counts, team)        # outs[i] = a @ b
     """
 
-    name, used, steps, vectors = "outer", (), 0, False
+    name, used, steps, vectors, called_by = "outer", (), 0, False, None
 
     def __init__(self, size, key):
         body = f"""
@@ -217,7 +216,7 @@ define void @NAME(ptr %a, ptr %b, ptr %outs, ptr %numbers, ptr %counts, ptr %tea
         self.text = (body + parts_text(7)).replace("NAME", f"kernel_{self.key}")
         arrays = ", ".join(["ptr"] * 6)
         own = declaration(key), f"declare void @shared_{key}({arrays})"
-        self.declared = dict.fromkeys((*own, *python_declarations))
+        self.declared = dict.fromkeys(own)
 
 
 def test_parts_within_parts(always):

@@ -25,7 +25,7 @@ from ...trace.core import Tracer
 from ...trace.jaxprs.memory import Living
 from ...trace.jit.jit import cache_clearers
 from ...trace.primitives import as_array
-from ..llvm.python_calls import forever
+from ..llvm.target import forever
 from .driver import cuda_driver
 
 # Addresses and sizes that a driver gives are multiples of this.

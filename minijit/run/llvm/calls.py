@@ -1,4 +1,4 @@
-"""What regions call: products of matrices in tiles, and routines of LAPACK.
+"""What regions call: products of matrices, routines of LAPACK, and Python, for signals.
 
     call void @kernel_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr @once)
 
@@ -10,9 +10,10 @@ the module that calls it.
 import functools
 import math
 
+from ...compile.settings import config
 from ..cache_folder import short_name
 from ..lapack import address
-from .engine import Code
+from .engine import share
 from .functions import ATTRIBUTES
 from .product_tiles import FIELDS, writer_for
 from .target import binding
@@ -23,8 +24,6 @@ from .types import memory_type
 # Rows of a part, at most: what is read of them stays in the second cache.  A number
 # that belongs to the tiles of `product_tiles`, and no setting: no result depends on it.
 MOST_ROWS = 256
-# The machine code of the tiles, for as long as the process runs.
-kept = []
 
 
 def tiles(call):
@@ -40,9 +39,7 @@ def compiled(writer, dtype):
     key = short_name(text)
     name = f"kernel_{key}"
     module = "\n".join([*writer.declared, text.replace("NAME", name), ATTRIBUTES])
-    code = Code(module, "vectors")
-    binding().add_symbol(name, code.address(name))
-    kept.append(code)
+    share(name, module, "vectors")
     return key
 
 
@@ -128,3 +125,106 @@ def lapack_symbol(name):
     """The name by which LLVM finds a routine of the LAPACK of SciPy."""
     binding().add_symbol(f"minijit_{name}", address(name))
     return f"minijit_{name}"
+
+
+# ---- signals, and exceptions
+
+
+LOOK = """
+define i1 @minijit_look() {
+  %lock = call i32 @PyGILState_Ensure()
+  %found = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %lock)
+  %raised = icmp ne i32 %found, 0
+  ret i1 %raised
+}
+"""
+
+lock_declarations = (
+    "declare i32 @PyGILState_Ensure()",
+    "declare void @PyGILState_Release(i32)",
+)
+
+look_declarations = (
+    "declare i1 @minijit_look() cold memory(inaccessiblemem: readwrite)",
+    '!0 = !{!"branch_weights", i32 1, i32 10000}',
+)
+
+
+def share_look():
+    """Compile what looks for signals, once for the kernels of a process."""
+    given = "declare i32 @PyErr_CheckSignals()", *lock_declarations, LOOK
+    share("minijit_look", "\n".join(given))
+
+
+
+# Data of Python's may be too far away for machine code, so that it asks for it.
+FAIL = """
+@overflow = internal constant [14 x i8] c"OverflowError\\00"
+define internal void @fail(ptr %message) cold noinline {
+  %lock = call i32 @PyGILState_Ensure()
+  %builtins = call ptr @PyEval_GetBuiltins()
+  %kind = call ptr @PyDict_GetItemString(ptr %builtins, ptr @overflow)
+  call void @PyErr_SetString(ptr %kind, ptr %message)
+  call void @PyGILState_Release(i32 %lock)
+  ret void
+}
+"""
+
+fail_declarations = (
+    "declare ptr @PyEval_GetBuiltins()",
+    "declare ptr @PyDict_GetItemString(ptr, ptr)",
+    "declare void @PyErr_SetString(ptr, ptr)",
+    *lock_declarations,
+    FAIL,
+)
+
+
+class PythonCalls:
+    """What a writer of a region says to Python: methods for `RegionWriter`.
+
+    Attributes:
+      ticks: the slot that counts the work since it last looked for signals, or None.
+      leaves: whether the function may end before its end, with an exception.
+    """
+
+    ticks: str | None
+    leaves: bool
+
+    def counter(self):
+        """The slot that counts the work."""
+        if self.ticks is None:
+            self.ticks = f"%w{self.fresh()}"
+            self.entry += [f"  {self.ticks} = alloca i64"]
+            self.entry += [f"  store i64 0, ptr {self.ticks}"]
+        return self.ticks
+
+    def look(self, work):
+        """Count the work; if it is time, run the handlers of signals."""
+        self.leaves, ticks = True, self.counter()
+        k, before = self.fresh(), self.do(f"load i64, ptr {ticks}")
+        done = self.do(f"add i64 {before}, {work}")
+        self.line(f"store i64 {done}, ptr {ticks}")
+        due = self.do(f"icmp sgt i64 {done}, {config.fusion.between_looks}")
+        self.line(f"br i1 {due}, label %look{k}, label %on{k}, !prof !0")
+        self.begin(f"look{k}")
+        self.line(f"store i64 0, ptr {ticks}")
+        raised = self.do("call i1 @minijit_look()")
+        self.line(f"br i1 {raised}, label %stop, label %on{k}")
+        self.begin(f"on{k}")
+        self.declared |= dict.fromkeys(look_declarations)
+        share_look()
+
+    def fail(self, condition, message):
+        """Leave with an exception, which Python then has."""
+        k, data = self.fresh(), message.encode() + b"\0"
+        name = f"@message_{short_name(data)}"
+        text = "".join(f"\\{byte:02x}" for byte in data)
+        value = f'{name} = internal constant [{len(data)} x i8] c"{text}"'
+        self.declared |= dict.fromkeys((value, *fail_declarations))
+        self.line(f"br i1 {condition}, label %fail{k}, label %on{k}")
+        self.begin(f"fail{k}")
+        self.line(f"call void @fail(ptr {name})")
+        self.leaves = True
+        self.line("br label %stop")
+        self.begin(f"on{k}")

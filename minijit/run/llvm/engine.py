@@ -9,10 +9,13 @@
     ctypes.CFUNCTYPE(c_int64, c_int64)(code.address("twice"))(21)             # 42
 """
 
+import functools
+
 from ...trace.base.errors import MinijitError
 from .target import (
     binding,
     context_of_engines,
+    forever,
     object_file,
     parsed,
     pass_options,
@@ -68,3 +71,11 @@ class Code:
     def address(self, name):
         """Where the machine code of a function begins."""
         return self.engine.get_function_address(name)
+
+
+@functools.cache
+def share(name, text, how="brief"):
+    """Compile a function once for all modules that declare it: -> where it begins."""
+    address = forever(Code(text, how)).address(name)
+    binding().add_symbol(name, address)
+    return address

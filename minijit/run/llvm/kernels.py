@@ -2,8 +2,7 @@
 
     text = KernelText(kernel)
     print(module_text([text]))
-    # define internal void @kernel_81e0(ptr noalias %x0, ptr noalias %y0) #0 { ... }
-    # define ptr @call_kernel_81e0(ptr %self, ptr %args, i64 %n) { ... }
+    # define void @kernel_81e0(ptr noalias %x0, ptr noalias %y0) #0 { ... }
     functions_of([text])[text.key](x, y)               # y is written
 
 Kernels of one text are one function, whoever compiles them.
@@ -18,7 +17,7 @@ from ...compile.memory.complex_pairs import in_pairs, origin_of
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import prepared, stored_in
 from ..cache_folder import short_name
-from .engine import Code
+from .engine import Code, share
 from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
 from .python_calls import builtin_text, make_builtin, python_declarations
 from .text import LLVMWriter
@@ -30,8 +29,9 @@ class KernelText:
 
     Attributes:
       key: a hash of its text: kernels that do the same have the same.
-      text: two functions under names made of the key: the kernel, which takes pointers,
-        and the built-in function of Python, which takes NumPy arrays.
+      text: a function under a name made of the key, which takes pointers.
+      called_by: the arguments of `caller`: what calls it with NumPy arrays; or None if
+        its text has a function for that, too.
       declared, used: as in `LLVMWriter`.
       buffers: the `Buffer`s to call it with; it takes no numbers.
       steps: about how many statements it runs.
@@ -63,17 +63,17 @@ class KernelText:
         """What the driver calls.  Of a kernel it is told no more than its `facts`."""
         return function
 
-    def finish(self, writer, body, names, result, value="", others="", builtin=""):
-        """Put both functions together, and others that the first one calls."""
+    def finish(self, writer, body, names, result, value="", others=""):
+        """Put the text together, with other functions that the kernel calls."""
         given = ", ".join(f"ptr noalias %{name}" for name in names.values())
-        head, last = f"internal {result} @NAME({given}) #0", f"{result} {value}"
+        head, last = f"{result} @NAME({given}) #0", f"{result} {value}"
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
         self.steps, self.vectors = steps_of(body), writer.loops == {"vectors"}
-        text += builtin or builtin_text(len(names), self.steps > LONG, result)
+        self.called_by = len(names), self.steps > LONG, result
         self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")
-        self.declared = writer.declared | dict.fromkeys(python_declarations)
-        self.used, self.buffers = writer.used, tuple(map(origin_of, names))
+        self.declared, self.used = writer.declared, writer.used
+        self.buffers = tuple(map(origin_of, names))
 
 
 # type of a kernel -> what its text is.
@@ -102,13 +102,27 @@ native_functions: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 recent: deque = deque(maxlen=256)
 
 
+def caller(count, long, result):
+    """Where the built-in function of all such kernels begins: as `builtin_text`."""
+    name = f"minijit_call_{count}_{result}{'_long' * long}"
+    text = builtin_text(count, long, result).replace("NAME", name)
+    return share(name, "\n".join([*python_declarations, text]))
+
+
+def builtin_of(kernel, code):
+    """The function of Python for a kernel, which is in a `Code`."""
+    if kernel.called_by is None:
+        return make_builtin(code, f"call_kernel_{kernel.key}")
+    return make_builtin(code, f"kernel_{kernel.key}", caller(*kernel.called_by))
+
+
 def functions_of(kernels):
     """The compiled function of each kernel: new ones are compiled together."""
     found = {k.key: native_functions.get(k.key) for k in kernels}
     missing = {k.key: k for k in kernels if found[k.key] is None}
     for way, some in by_way(missing.values()).items():
         code = Code(module_text(some), way)
-        made = {k.key: make_builtin(code, f"call_kernel_{k.key}") for k in some}
+        made = {k.key: builtin_of(k, code) for k in some}
         native_functions.update(made)
         recent.extend(made.values())
         found |= made

@@ -10,20 +10,24 @@ LAPACK, are calls of what is compiled already.  A loop looks for signals now and
 if a handler raises, the function returns true and Python raises what it then has.
 """
 
+import itertools
+
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.kernel_buffers import buffer_names
-from ...compile.loops.statements import Region, Swap, statements
+from ...compile.loops.kernel_buffers import buffer_names, touched
+from ...compile.loops.statements import Region, Store, Swap, statements
 from ...compile.memory.complex_pairs import origin_of, region_in_pairs
 from ..lapack import alone, works_alone
-from .calls import RoutineCalls
+from .calls import PythonCalls, RoutineCalls
 from .functions import MemoryWalker
 from .kernels import KernelText, kernel_texts
 from .loops import LoopWriter
-from .python_calls import PythonCalls, builtin_text
 from .scopes import AliasScopes
 from .tables import TableLauncher, TableMethods
 from .types import memory_type
 from .work import LONG
+
+# Bytes of a line of the cache, and of the widest registers.
+LINE = 64
 
 
 class RegionWriter(AliasScopes, TableMethods, PythonCalls, RoutineCalls, LoopWriter):
@@ -97,8 +101,7 @@ class RegionText(KernelText):
         given = {c for t in region.tables if t.given for c in t.columns}
         failed = write_body(writer, region.body, names, headers, given)
         given = arrays | dict(zip(self.handed, self.handed, strict=True))
-        builtin = builtin_text(len(given), True, "i1") if self.handed else ""
-        self.finish(writer, region.body, given, "i1", failed, "".join(texts), builtin)
+        self.finish(writer, region.body, given, "i1", failed, "".join(texts))
         self.buffers = tuple(map(origin_of, arrays))
         # A function may be called any number of times.
         self.steps += LONG if region.functions else 0
@@ -140,7 +143,13 @@ def write_body(writer, body, buffers, headers=(), given=()):
         elif buffer.space == "table" and buffer not in writer.rows:
             writer.table(buffer, headers[buffer] if buffer in headers else None)
     move_swapped(writer, body)
+    small = {b: writer.pointers[b] for b in small_arrays(body)}
+    for buffer, place in small.items():
+        writer.on_stack(buffer)
+        copy(writer, buffer, place, writer.pointers[buffer])
     MemoryWalker(writer).block(body)
+    for buffer, place in small.items():
+        copy(writer, buffer, writer.pointers[buffer], place)
     leave(writer, headers, given)
     if not writer.leaves:
         return "false"
@@ -148,6 +157,28 @@ def write_body(writer, body, buffers, headers=(), given=()):
     writer.begin("stop")
     leave(writer, headers, given)
     return "true"
+
+
+def small_arrays(body):
+    """Arrays of at most a line that only stores write, and no other statement knows.
+
+    They are on the stack meanwhile: those whose steps run at once are registers then.
+    """
+    found = {s.buffer: None for s in statements(body) if isinstance(s, Store)}
+    for stmt in statements(body):
+        if type(stmt) in touched and not isinstance(stmt, Store):
+            for buffer in itertools.chain(*touched[type(stmt)](stmt)):
+                found.pop(buffer, None)
+    return [b for b in found if b.space == "global" and b.shape and b.nbytes <= LINE]
+
+
+def copy(writer, buffer, source, target):
+    """Copy a small array."""
+    size = buffer.nbytes // buffer.dtype.itemsize
+    kind = f"<{size} x {memory_type(buffer.dtype)}>"
+    align = f"align {buffer.dtype.itemsize}"
+    value = writer.do(f"load {kind}, ptr {source}, {align}")
+    writer.line(f"store {kind} {value}, ptr {target}, {align}")
 
 
 def move_swapped(writer, body):

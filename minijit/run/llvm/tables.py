@@ -19,7 +19,7 @@ import numpy as np
 from ...compile.loops.scalars import INDEX, storage_dtype
 from ...transform.control_flow.unions_and_tapes import Tape, TapeValue, Union
 from ..python.table_values import TableItems, TableValues, decoder, encode
-from .python_calls import lock_declarations
+from .calls import lock_declarations
 
 # A table gets twice its memory; if there is none, MemoryError is what Python raises.
 GROW = """

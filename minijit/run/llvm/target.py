@@ -94,6 +94,12 @@ def parsed(text):
     return module
 
 
+def forever(thing):
+    """The same, never freed: C uses it for as long as the process runs."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
 @functools.cache
 def context_of_engines():
     """The context of the empty modules that engines begin with, and own.

@@ -49,11 +49,11 @@ def walk_loop(walker, stmt):
     """A loop; one of kind `vector` runs all its steps at once, if it can."""
     if not isinstance(walker.emitter, LLVMWriter):
         llvm_blocks.walk_loop(walker, stmt)
-    elif in_vectors(stmt):
+    elif in_vectors(stmt) or is_one_vector(stmt) and is_alone(walker):
         # Totals are left to all passes of LLVM: it finds common parts of addresses.
         walker.emitter.loops.add("plain" if has_totals(stmt) else "vectors")
         Lanes(walker, stmt).walk(stmt.body)
-    elif is_one_vector(stmt):
+    elif is_one_vector(stmt) and calls_lanes(stmt):
         walker.emitter.loops.add("plain")
         Lanes(walker, stmt).walk(stmt.body)
     else:
@@ -73,20 +73,32 @@ def in_vectors(loop):
 
 
 def is_one_vector(loop):
+    """Whether the steps of a loop fit into a register, so that they run at once."""
+    count = loop.axis.extent
+    if loop.axis.kind != "loop" or count not in (2, 4, 8, 16) or has_totals(loop):
+        return False
+    stored = [s.buffer.dtype for s in loop.body if isinstance(s, Store)]
+    return all(count <= lanes_of(t) for t in stored) and steps_at_once(loop)
+
+
+def is_alone(walker):
+    """Whether no loop of a nest is around: then there is nothing for LLVM to improve,
+    and it would take ten times as long to find that out."""
+    return not any(type(e) is Axis and e.kind == "loop" for e in walker.values)
+
+
+def calls_lanes(loop):
     """Whether a loop is less than a register, and calls what has lanes for whole ones.
 
     LLVM would call it for one number after the other.
     """
-    count = loop.axis.extent
-    if loop.axis.kind != "loop" or count not in (2, 4, 8) or has_totals(loop):
-        return False
     functions = [
         expr
         for expr in postorder(expressions(loop.body))
         if isinstance(expr, Op) and loop.axis in expr.free and is_rarely_long(expr)
     ]
-    fewer = all(count < lanes_of(f.dtype) for f in functions)
-    return bool(functions) and fewer and steps_at_once(loop)
+    fewer = all(loop.axis.extent < lanes_of(f.dtype) for f in functions)
+    return bool(functions) and fewer
 
 
 def steps_at_once(loop):

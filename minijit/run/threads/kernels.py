@@ -168,7 +168,8 @@ class ThreadedText(KernelText):
         writer = RangeWriter(loop, after)
         self.walk(writer, body, names | shared)
         given = {**names, **shared, "range": "range"}
-        self.finish(writer, body, given, "void", builtin=parts_text(len(given)))
+        self.finish(writer, body, given, "void", others=parts_text(len(given)))
+        self.called_by = None
         self.buffers = tuple(map(origin_of, names))
         # The text has neither: it takes any range, and what is shared from outside.
         rooms = tuple((b.shape, storage_dtype(b.dtype)) for b in self.shared)

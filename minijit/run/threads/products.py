@@ -16,7 +16,6 @@ import numpy as np
 from ...trace.base.config import config
 from ..llvm.calls import declaration, plan_of, tiles
 from ..llvm.kernels import functions_of
-from ..llvm.python_calls import python_declarations
 from .kernels import PARTS, job_of, run_job
 from .shared_products import blocks_of, is_worth_sharing
 from .workers import parts_text
@@ -25,12 +24,12 @@ from .workers import parts_text
 class ProductText:
     """Products in parts, as `functions_of` takes it."""
 
-    name, used, steps, vectors = "product", (), 0, False
+    name, used, steps, vectors, called_by = "product", (), 0, False, None
 
     def __init__(self, key):
         self.key = key
         self.text = parts_text(5).replace("NAME", f"kernel_{self.key}")
-        self.declared = dict.fromkeys((declaration(self.key), *python_declarations))
+        self.declared = {declaration(self.key): None}
 
 
 @functools.cache

@@ -20,11 +20,10 @@ import numpy as np
 from ...compile.loops.statements import Call, Region, statements
 from ...trace.base.config import config
 from ..llvm.calls import MOST_ROWS, declaration, plan_of, tiles
-from ..llvm.engine import Code
+from ..llvm.engine import share
 from ..llvm.functions import ATTRIBUTES
 from ..llvm.kernels import kernel_texts
 from ..llvm.regions import RegionText, RegionWriter
-from ..llvm.target import binding
 from .kernels import PARTS, workers
 from .workers import serving
 
@@ -127,8 +126,6 @@ PLACES
   ret void
 }
 """.replace("PLACES", PLACES)
-# The machine code of these, for as long as the process runs.
-kept = []
 
 
 @functools.cache
@@ -137,9 +134,7 @@ def shared(key):
     serving()
     name = f"shared_{key}"
     text = TEXT.replace("NAME", name).replace("KERNEL", f"kernel_{key}")
-    code = Code("\n".join([declaration(key), text, ATTRIBUTES]), "brief")
-    binding().add_symbol(name, code.address(name))
-    kept.append(code)
+    share(name, "\n".join([declaration(key), text, ATTRIBUTES]))
     return name
 
 

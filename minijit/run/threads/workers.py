@@ -19,8 +19,9 @@ import functools
 import numpy as np
 
 from ..llvm.engine import Code
-from ..llvm.python_calls import builtin_text, forever, make_builtin, python_declarations
-from ..llvm.target import binding, host
+from ..llvm.kernels import caller
+from ..llvm.python_calls import make_builtin, python_declarations
+from ..llvm.target import binding, forever, host
 
 # So often a worker looks before it sleeps: about 0.1 ms.  Workers are the process's and
 # not a program's, so it is no setting; what they are asked to do is `thread_time`'s.
@@ -171,7 +172,7 @@ arrays:
   ret ptr @_Py_NoneStruct
 }
 
-define void @NAME(ptr %box) {
+define void @serve(ptr %box) {
 start:
   %lock_at = getelementptr ptr, ptr %box, i64 1
   %lock = load ptr, ptr %lock_at
@@ -235,11 +236,11 @@ def serving():
     text = text.replace("FIELD", str(object.__basicsize__))
     text = f"declare void @llvm.x86.sse2.pause()\n{text}" if pause else text
     declared = "\n".join(python_declarations)
-    text = (declared + text + builtin_text(1, True)).replace("NAME", "serve")
-    code = Code(text, "brief")
+    code = Code(declared + text, "brief")
     # What is compiled later may share work from within.
     binding().add_symbol("minijit_share", code.address("share"))
-    return forever(make_builtin(code, "call_serve")), code.address("run_in_parts")
+    serve = make_builtin(code, "serve", caller(1, True, "void"))
+    return forever(serve), code.address("run_in_parts")
 
 
 def new_box():
