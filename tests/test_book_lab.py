@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -27,7 +28,7 @@ from minijit.book.course import HOLE, tasks
 from minijit.book.exercise import exercises
 from minijit.book.grade import solution_text
 from minijit.book.notebook import load, source
-from minijit.book.project import find_book
+from minijit.book.project import Chapter, find_book
 from minijit.book.reader import KERNELS
 
 playwright = pytest.importorskip(
@@ -84,7 +85,7 @@ def jupyterlab(root: Path, home: Path) -> Iterator[str]:
     (profile / "ipython_kernel_config.py").write_text(
         KERNELS.replace("PACKAGE", repr(BOOK.package))
     )
-    env.pop("PYTHONPATH", None)  # it would go before the folder of the notebooks
+    env["PYTHONPATH"] = str(root)  # and not the library that is installed
     for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
         env[f"JUPYTER_{name}"] = str(home / name.lower())
     for name in ("SETTINGS_DIR", "WORKSPACES_DIR"):
@@ -151,18 +152,27 @@ class Reader:
         )
 
     def run_all(self) -> None:
-        """Run All Cells, and wait for the last."""
+        """Run All Cells, and wait for the last; only what is meant to fail fails."""
         self.command("notebook:run-all-cells")
         self.page.wait_for_function(
             """() => {
                 const panel = jupyterapp.shell.currentWidget;
-                const code = panel.content.widgets.filter(c => c.model.type === 'code');
+                const code = panel.content.widgets.filter(c =>
+                    c.model.type === 'code' && c.model.sharedModel.getSource().trim());
                 return panel.sessionContext.session.kernel.status === 'idle'
-                    && code.every(c => c.model.executionState !== 'running'
-                        && c.prompt !== '*');
+                    && code.every(c => c.model.executionCount !== null
+                        && c.model.executionState !== 'running' && c.prompt !== '*');
             }""",
             timeout=PATIENCE,
         )
+        failed = self.page.evaluate(
+            """() => jupyterapp.shell.currentWidget.content.widgets.filter(c =>
+                c.model.type === 'code'
+                && !(c.model.getMetadata('tags') || []).includes('raises-exception')
+                && c.model.outputs.toJSON().some(o => o.output_type === 'error')
+            ).map(c => c.model.sharedModel.getSource())"""
+        )
+        assert failed == []
 
     def restart(self) -> None:
         """Restart the kernel."""
@@ -318,6 +328,8 @@ def test_a_reader_who_writes(clone: Path, reader: tuple[Reader, str]) -> None:
     empty, head = source(cells[check - 1]), "%%build minijit/trace/core.py\n"
     lost = me.run(check - 1, todo["find_rule"].body)
     assert "lost its first line, `%%build minijit/trace/core.py`" in lost
+    assert "SyntaxError" in me.run(check - 1, empty.replace(HOLE, "return ("))
+    assert "the cell of find_rule failed, so nothing of it counts" in me.run(check)
     me.run(check - 1, empty.replace(HOLE, "return rules.get(primitive)"))
     assert me.run(check).startswith("✗ not yet: test_core.py::")
     assert "\n  hint      the book has" in me.run(check)
@@ -332,3 +344,40 @@ def test_a_reader_who_writes(clone: Path, reader: tuple[Reader, str]) -> None:
     me.picture("02_skipped", at["set_trace"])
     assert "is kept as" in me.run(check, "%reset 2")
     assert me.errors == []
+
+
+# A chapter of each part: all of them in one JupyterLab, for that takes long to start.
+CHAPTERS = "1", "6", "9", "19"
+
+
+def test_chapters(clone: Path, reader: tuple[Reader, str]) -> None:
+    """Run All, an edit that fails and one that works, wrong and right answers."""
+    me, url = reader
+    book(clone, "start")
+    for id in CHAPTERS:
+        chapter = BOOK.chapter(id)
+        me.open(url, f"my_chapters/{chapter.file}")
+        walk(me, chapter, load(clone / "my_chapters" / chapter.file)["cells"])
+    assert me.errors == []
+
+
+def walk(me: Reader, chapter: Chapter, cells: list[dict[str, Any]]) -> None:
+    """Go through an open chapter: its middle build cell, and two of its exercises."""
+    me.run_all()
+    pictures = [i for i, c in enumerate(cells) if "image/png" in str(c.get("outputs"))]
+    me.picture(f"{chapter.id}_figure", pictures[0])
+    builds = [i for i, c in enumerate(cells) if source(c).startswith("%%build")]
+    build = builds[len(builds) // 2]
+    text = source(cells[build])
+    assert "SyntaxError" in me.run(build, f"{text}\n    (")
+    me.picture(f"{chapter.id}_edited", build)
+    assert me.run(build, f"{text}\n# a remark") == ""
+    for one in exercises({"cells": cells})[:2]:
+        check = place(f"%check {one.name}", cells)
+        answer = max(i for i in range(check) if cells[i]["cell_type"] == "code")
+        stub = source(cells[answer])
+        me.run(answer, re.sub(r"(?m)^( *)\.\.\.$", r"\1return 0", stub))
+        assert "\n  came      0\n" in me.run(check)
+        me.run(answer, solution_text(BOOK, chapter, one.name))
+        assert me.run(check).startswith("✓ right\n")
+        me.picture(f"{chapter.id}_{one.name}", answer)

@@ -59,9 +59,12 @@ def register(shell: Any) -> None:
     def build(line: str, cell: str) -> None:
         """%%build FILE [CLASS]: run the cell in that module of the library."""
         __tracebackhide__ = True
+        id = cell_id(shell)
+        unread.discard(id)
         try:
-            report = opened().build_cell(line, cell, shell.user_ns, cell_id(shell))
+            report = opened().build_cell(line, cell, shell.user_ns, id)
         except Exception as e:
+            unread.add(id)
             tracebacks.add_advice(e, advice)
             show_short(shell, e)
             raise
@@ -309,6 +312,8 @@ def check_written(task: course.Task) -> list[str]:
     mine = [u for units in live for u in units if task.holds(u.file, u.key)]
     if task.name in shop.skipped and all(u.same for u in mine):
         return [f"not yet: {task.name} is the book's, for you have skipped it"]
+    if task.cell in unread:
+        return [f"not yet: the cell of {task.name} failed, so nothing of it counts"]
     ran = any(r.cell == task.cell for r in shop.records.values())
     mark = grade.check_task(shop.book, task, live, ran)
     told, right = grade.words(mark), mark.state == "right"
