@@ -25,26 +25,6 @@ from ..loops.statements import Call, Kernel
 # Where an array begins: at the first byte of a line of the cache.
 LINE = 64
 
-
-# ---- who uses what, and when
-
-
-def buffers_of(step):
-    """The buffers that a kernel or call writes or reads, each once."""
-    if isinstance(step, Kernel):
-        return list(buffer_names(step.body))
-    return list(dict.fromkeys(v.buffer for v in (*step.outputs, *step.inputs)))
-
-
-def lifetimes(program):
-    """{buffer: (the first step that uses it, the last one)}, as indices of its body."""
-    lives = {}
-    for i, step in enumerate(program.body):
-        for buffer in buffers_of(step):
-            lives[buffer] = lives.get(buffer, (i, i))[0], i
-    return lives
-
-
 # {program: the buffers of its own that Python makes or may keep}
 pythons: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 cache_clearers.append(pythons.clear)
@@ -83,6 +63,26 @@ def given_results(program):
     return [
         i for i, b in enumerate(program.outputs) if b.dtype != object and b not in kept
     ]
+
+
+# chapter 19
+# ---- who uses what, and when
+
+
+def buffers_of(step):
+    """The buffers that a kernel or call writes or reads, each once."""
+    if isinstance(step, Kernel):
+        return list(buffer_names(step.body))
+    return list(dict.fromkeys(v.buffer for v in (*step.outputs, *step.inputs)))
+
+
+def lifetimes(program):
+    """{buffer: (the first step that uses it, the last one)}, as indices of its body."""
+    lives = {}
+    for i, step in enumerate(program.body):
+        for buffer in buffers_of(step):
+            lives[buffer] = lives.get(buffer, (i, i))[0], i
+    return lives
 
 
 def in_arena(program):

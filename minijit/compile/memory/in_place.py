@@ -18,6 +18,8 @@ from ..loops.expressions import Axis, Const, Load, Reduce
 from ..loops.graphs import postorder
 from ..loops.statements import For, Kernel, Store, expressions
 from ..settings import config
+
+# chapter 19
 from .arena import lifetimes, own_memory
 from .overwriting import sorted_steps
 
