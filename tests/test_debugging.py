@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 import minijit.numpy as jnp
-from minijit import checkpoint, debug, grad, jit, jvp, lax, make_jaxpr, vmap
+from minijit import (
+    checkpoint,
+    debug,
+    grad,
+    jit,
+    jvp,
+    lax,
+    linear_transpose,
+    make_jaxpr,
+    vmap,
+)
 from minijit.trace.base.config import config
 from minijit.trace.jit import jit as jit_module
 
@@ -105,6 +115,15 @@ def test_callbacks_get_trees_of_arrays():
     g = jit(lambda x: debug.callback(keep, {"a": x}, scale=2 * x[0]))
     g(np.float32([1, 2]))
     assert seen == [("ArrayImpl", [1, 2], 2.0)]
+
+
+def test_nothing_is_called_backwards(capsys):
+    def f(x):
+        debug.print("x {}", x)
+        return 3 * x
+
+    back = linear_transpose(f, 1.0)
+    assert printed(capsys, lambda: back(2.0)) == [] and back(2.0) == (6.0,)
 
 
 def test_the_jaxpr():

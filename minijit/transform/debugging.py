@@ -32,6 +32,7 @@ from ..trace.primitives import as_array, broadcast_in_dim_p
 from ..trace.trees.pytree import tree_flatten
 from .batching.vmap import batch_rules, without_axis
 from .derivatives.linearize import constant, linearize_rules
+from .derivatives.transpose import transpose_rules
 from .flat_functions import CalledByLeaves
 
 debug_callback_p = Primitive("debug_callback", multiple_results=True)
@@ -89,6 +90,8 @@ def batch_callback(lanes, axes, *args, callback):
 shape_rules |= {debug_callback_p: lambda *avals, callback: []}
 eval_rules |= {debug_callback_p: eval_callback}
 linearize_rules |= constant(debug_callback_p)
+# It has no result, so it has no cotangent: running backwards calls nothing.
+transpose_rules |= {debug_callback_p: lambda cts, accs, *args, callback: accs}
 batch_rules |= {debug_callback_p: batch_callback}
 
 
