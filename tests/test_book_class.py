@@ -183,6 +183,7 @@ def test_what_a_student_gets(book: Book, tmp_path: Path):
     list(start(other, write=other.student))
     cells = [source(c) for c in load(copy_of(other, other.chapter("3")))["cells"]]
     assert sum(HOLE in text for text in cells) == 2 and "%check sin_lin" in cells
+    assert "%solution" not in "".join(cells)  # there is none to be shown
     assert copy_folder(other) == other.root / "my_chapters"
     with pytest.raises(BookError, match="is not empty: name a new folder"):
         list(export(book, tmp_path / "out"))

@@ -32,8 +32,8 @@ HOLE = 'raise NotImplementedError("yours to write")'
 NOTE = """\
 *This copy is to be written: where a build cell says "yours to write", put what its \
 docstring asks for. `%check NAME` below the cell runs the tests that concern it, and \
-from the second time on gives a hint. `%skip NAME` goes on with the book's text, \
-`%solution NAME` shows it. All of it takes about {minutes} minutes. \
+from the second time on gives a hint. `%skip NAME` goes on with the book's \
+text{shown}. All of it takes about {minutes} minutes. \
 `%chapter {id} --mine`, in the first cell, starts from your own code of the chapters \
 before.*"""
 
@@ -191,10 +191,10 @@ def signature_end(lines: list[str], function: ast.stmt) -> int:
     return end
 
 
-def emptied_notebook(notebook: Json, id: str) -> None:
+def emptied_notebook(notebook: Json, id: str, student: bool = False) -> None:
     """Empty the cells to write, with a check below each; no outputs of the book's code.
 
-    `id` is the chapter's.
+    `id` is the chapter's.  A student has no solutions that could be shown.
     """
     cells: list[Json] = []
     for cell in notebook["cells"]:
@@ -208,6 +208,7 @@ def emptied_notebook(notebook: Json, id: str) -> None:
             check = code_cell(f"%check {called(names)}", f"{cell['id']}-check")
             cells.append(check)
     minutes = measure({**notebook, "cells": cells}).minutes
-    note = NOTE.format(id=id, minutes=minutes)
+    shown = "" if student else ", `%solution NAME` shows it"
+    note = NOTE.format(id=id, minutes=minutes, shown=shown)
     cells.insert(1, markdown_cell(note, "to-be-written"))
     notebook["cells"] = cells
