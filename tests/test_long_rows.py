@@ -12,6 +12,7 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.nests import in_long_rows
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.schedule.primitives import distribute
+from minijit.compile.schedule.recipes import candidates
 from minijit.compile.simplify.folding import simplify
 from minijit.run.llvm.kernels import KernelText
 
@@ -114,3 +115,15 @@ def test_a_total_of_squares_beside_a_gradient_is_distributed():
     np.testing.assert_allclose(value, (total**2).sum(), rtol=1e-5)
     np.testing.assert_allclose(slope, 4 * total * wide, rtol=1e-4)
     assert len(f.lower(x).compile().explain().kernels) > 1
+
+
+@pytest.mark.parametrize("reduce", [jnp.max, jnp.sum, jnp.argmax])
+def test_short_rows_are_written_out_in_the_longest_loop_around_them(reduce):
+    """Not the 10 rows of a step as well, which would lie far apart for its lanes."""
+    x = jnp.asarray(numbers(400, 30, 10, 5))
+    kernel, = kernels_of(lambda x: reduce(x, -1), x)
+    found = [extents(body) for c in candidates(kernel) for body in c.bodies]
+    assert found and not any({10, 30} & lengths for lengths in found)
+    got = mj.jit(lambda x: reduce(x, -1))(x)
+    flat = mj.jit(lambda x: reduce(x, -1))(x.reshape(-1, 5))
+    np.testing.assert_array_equal(np.ravel(got), flat)

@@ -15,7 +15,7 @@ from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Store, expressions, statements
 from ..settings import config
 from .machine import Machine
-from .nests import loads_of, nest_of, stride_along
+from .nests import in_long_rows, loads_of, nest_of, stride_along
 from .primitives import (
     Nest,
     NotAllowed,
@@ -58,7 +58,7 @@ def candidates(kernel, alone=frozenset()):
     Args:
       alone: the arrays that nothing but this kernel uses.
     """
-    yield from short_rows(kernel.body)
+    yield from short_rows(in_long_rows(kernel.body))
     nest = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
     whole = nest and len(nest[1]) == 1 and not totals_in(nest[1])
     if whole:
