@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import subprocess
@@ -13,8 +14,10 @@ import book_toy
 import pytest
 
 from minijit.book import lite, magics
+from minijit.book.judge import used_globals
 from minijit.book.notebook import load, source, tags
 from minijit.book.project import find_book
+from minijit.book.text import names
 
 BOOK = find_book(book_toy.REPO)
 # What there is in a browser: no compilers, no threads, no other processes.
@@ -55,6 +58,27 @@ def test_chapters_that_need_no_compiler():
     after = BOOK.chapters[len(names)]
     files = [f for how in ("builds", "brings") for f in after.lists(how)]
     assert any(f.startswith("minijit/run/") for f in files)
+
+
+def test_no_cell_needs_what_is_text_in_a_browser():
+    """What a cell defines that is not run there, only such cells use."""
+    wrong = []
+    for chapter in lite.chapters(BOOK):
+        known, missing = set[str](), set[str]()
+        for cell in load(BOOK.notebook(chapter))["cells"]:
+            text = source(cell)
+            if cell["cell_type"] != "code" or text.startswith("%"):
+                continue
+            tree = ast.parse(text)
+            sets = set().union(*map(names, tree.body))
+            if lite.ABSENT.intersection(tags(cell)):
+                missing |= sets - known
+                continue
+            used = used_globals(tree) & missing
+            wrong += [f"{chapter.called}: {name}" for name in used]
+            known |= sets
+            missing -= sets
+    assert wrong == []
 
 
 def test_a_copy_fetches_the_library():
