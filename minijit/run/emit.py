@@ -24,7 +24,7 @@ from ..compile.loops.statements import For, If, Let, Start, Step, Store
 from ..compile.loops.reductions import combine, start_values
 from ..compile.loops.scalars import is_half, wide_dtype
 
-
+# chapter 16
 class Walker:
     """Tells an emitter what statements say.
 

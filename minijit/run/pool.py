@@ -30,6 +30,7 @@ from ..trace.jaxprs.memory import Living
 from ..trace.jit.jit import cache_clearers
 from .donating import HAS_LOCK, held, new_array
 
+# chapter 25
 # How many arrays a pool remembers, and how many of them it looks at before it makes
 # another one.  Two are enough for x = f(x).  They are no settings: what the memory may
 # come to is `pool_bytes`, and a look costs a call its time whether it finds one or not.

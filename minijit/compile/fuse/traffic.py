@@ -33,6 +33,7 @@ from ..schedule.place import place
 from .sweeps import not_memory, sweeps_of
 
 
+# chapter 20
 @dataclass(frozen=True)
 class Use:
     """What a kernel, or a call, reads of one array, or writes of it.

@@ -16,6 +16,7 @@ from .expression_text import expr_text, number_text, operation_text
 from .graphs import free_axes, nothing
 from .scalars import BOOL, INDEX, bits, certain, comparisons, dtype_bounds, interval_of
 
+# chapter 15
 interned: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 

@@ -9,6 +9,8 @@ import math
 
 from ...trace import primitives as prim
 from ...trace.numpy_values import joint_wide_dtype
+
+# chapter 15
 from ..loops.expressions import Axis, Const, Reduce, as_index, op, shorter
 from ..loops.scalars import BOOL, identities, wide_dtype
 from ..simplify.shapes import matched_axes

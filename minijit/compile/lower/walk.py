@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from ...trace.core import find_rule
 from ...trace.jaxprs.jaxpr import Literal, has_effect
 from ..decisions import noting
+
+# chapter 15
 from ..loops.expressions import Axis, Const, Expr, Load, as_index
 from ..loops.graphs import postorder
 from ..loops.statements import Store

@@ -21,6 +21,7 @@ from . import placing_rules as rules
 from .placing_rules import NEST, known_here, nestable, prepared, running_totals, sure
 
 
+# chapter 16
 class Placer:
     """The walk of `place`.  `uses` says how often each expression is used in all."""
 

@@ -42,6 +42,7 @@ from ..settings import config
 from .known_values import compute, known_value, never_folded, uniform
 
 
+# chapter 14
 def atom_key(atom):
     """A key for an atom: a literal's is its dtype and its bits."""
     return atom if isinstance(atom, Var) else (atom.val.dtype, atom.val.tobytes())

@@ -49,6 +49,7 @@ from ..donating import Donating, donated_lines, owned
 from ..executable import Executable
 
 
+# chapter 25
 class NoShortcut(Exception):
     """These arguments, or results, have to go the long way."""
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 
 from ...compile.memory.complex_pairs import in_pairs
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
+
+# chapter 16
 from ...compile.schedule.place import placed
 from ...compile.schedule.placing_rules import sure
 from ...compile.loops.scalars import INDEX, storage_dtype

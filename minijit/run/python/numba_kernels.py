@@ -3,6 +3,7 @@
 from .numba_errors import compiler_errors
 
 
+# chapter 16
 def numba_type(name):
     """numba's type for a dtype's name."""
     import numba
