@@ -108,8 +108,7 @@ class Stage(importlib.abc.MetaPathFinder):
             here = f"this is chapter {self.chapter.id}"
             return f"is {verb} in chapter {chapter.id}; {here}"
         if part.built:
-            here = "is built in this chapter"
-            return f"{here} by a cell that has not run yet"
+            return "is built by a cell that has not run yet"
         here = f"comes with this chapter, {chapter.id}"
         return f"{here}, once all its build cells have run"
 

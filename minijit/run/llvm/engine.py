@@ -25,6 +25,7 @@ from .target import (
 )
 
 
+# chapter 23
 def optimised(text, how="thorough"):
     """A module parsed, in a context of its own, and optimised."""
     llvm, machine = binding(), shared_machine(how)

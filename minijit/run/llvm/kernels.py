@@ -3,7 +3,8 @@
     text = KernelText(kernel)
     print(module_text([text]))
     # define void @kernel_81e0(ptr noalias %x0, ptr noalias %y0) #0 { ... }
-    functions_of([text])[text.key](x, y)               # y is written
+    run = functions_of([text])[text.key]
+    run(x, y)                                          # y is written
 
 Kernels of one text are one function, whoever compiles them.
 """
@@ -17,6 +18,8 @@ from ...compile.memory.complex_pairs import in_pairs, origin_of
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import prepared, stored_in
 from ..cache_folder import short_name
+
+# chapter 23
 from .engine import Code, share
 from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
 from .python_calls import builtin_text, make_builtin, python_declarations

@@ -11,6 +11,7 @@ it.  Buffers that swap are pointers there.
 
 from contextlib import contextmanager
 
+# chapter 23
 from .text import LLVMWriter
 
 

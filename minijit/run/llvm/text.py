@@ -26,6 +26,7 @@ from .functions import Branches, FunctionCalls
 from .notes import Notes
 from .types import constant_text, kind_of, memory_type, register_type
 
+# chapter 23
 # name -> function(writer, name, expr, values) -> register.
 instructions = {}
 
