@@ -605,7 +605,7 @@ def test_later_modules_and_names_raise_stage_errors(book: Book, close: None):
     with pytest.raises(StageError, match="pytree is built in chapter 2"):
         from toy.trace import pytree  # noqa: F401
     toy = importlib.import_module("toy")
-    with pytest.raises(StageError, match="toy.numpy.neg is built in this chapter by"):
+    with pytest.raises(StageError, match="toy.numpy.neg is built by a cell"):
         _ = (
             toy.numpy.neg
             if hasattr(toy, "numpy")

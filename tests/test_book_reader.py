@@ -125,7 +125,7 @@ def test_cells_that_are_run_before_the_first_one(book: Book):
     assert told.count(f"UsageError: {first}") == 3, told
     assert told.count(f"RunTheFirstCell: {first}") == 2, told
     assert "Chapter 2: Trees." in told and "'toy.trace.core'" in told, told
-    assert "toy.flatten is built in this chapter" in told, told
+    assert "toy.flatten is built by a cell that" in told, told
 
 
 UNREAD = """

@@ -65,8 +65,7 @@ def test_what_the_chapters_show(book: Book):
         f"{meant}StageError: toy.trace.pytree is built in chapter 2; this is chapter 1"
     )
     assert output(book, "1", "import toy.trace.core") == (
-        f"{meant}StageError: toy.trace.core is built in this chapter "
-        "by a cell that has not run yet"
+        f"{meant}StageError: toy.trace.core is built by a cell that has not run yet"
     )
     assert output(book, "1s", "%chapter") == (
         "Chapter 1s: More values. toy is what the chapters before it built.\n"
