@@ -1,7 +1,7 @@
 """The executor "llvm": a program whose kernels LLVM compiles, in milliseconds.
 
     run = compile_llvm(make_jaxpr(lambda x: sin(x) * 2)(x), "f")
-    print(run.texts["llvm"]())          # define internal void @kernel_81e0(...
+    print(run.texts["llvm"]())          # define void @kernel_81e0(...
 
 Calls that are no kernels (`matmul`, uncompiled primitives) are made as by the executor
 "python", whose driver this one shares.
