@@ -268,10 +268,14 @@ def uniform(key, shape=(), dtype=None, minval=0.0, maxval=1.0):
     Args:
       shape: a tuple of ints.
       dtype: of floats, by default float32 (float64 with `enable_x64`).
-      minval, maxval: numbers, or arrays that broadcast to the shape.
+      minval, maxval: numbers, or arrays that broadcast to the shape.  As in JAX, one
+        number between bounds that are arrays of one element has their shape.
 
     Raises ValueError for a dtype that is not of floats, or shapes that do not fit.
     """
+    bounds = lax.broadcast_shapes(np.shape(minval), np.shape(maxval))
+    if isinstance(shape, tuple) and not shape and math.prod(bounds) == 1:
+        shape = bounds
     data, shape, dtype = prepared("uniform", key, shape, dtype, minval, maxval)
     return uniform_sampler(data, minval, maxval, shape=shape, dtype=dtype)
 

@@ -49,6 +49,8 @@ def test_flags():
         assert bool(random.PRNGKey(3) == random.key(3))
     with config.override("threefry_partitionable", True):
         assert random.uniform(random.key(3)).shape == ()
+        one = random.uniform(random.key(3), minval=np.zeros(1))
+        assert one.shape == (1,) and one[0] == random.uniform(random.key(3))
     with config.override("threefry_partitionable", False):
         older = random.uniform(random.key(3), (5,))
     assert not np.array_equal(older, random.uniform(random.key(3), (5,)))
