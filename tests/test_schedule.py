@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from harness import alike
+from test_long_rows import extents, kernels_of, numbers
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -525,3 +527,42 @@ def test_functions_beside_a_scatter_have_a_loop_of_their_own():
         with mj.disable_jit():
             wanted = function(x, i)
         np.testing.assert_allclose(mj.jit(function)(x, i), wanted, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: nn.softmax(x, 0),
+    lambda x: mj.grad(lambda x: (nn.logsumexp(x, 1) ** 2).sum())(x),
+], ids=["first", "second"])  # fmt: skip
+def test_what_a_step_has_for_itself_becomes_an_array_that_lies_as_the_others(f):
+    """Of f32[4000,30,10,5], and no array has an axis of 4000 or of 30 innermost."""
+    x = jnp.asarray(numbers(4000, 30, 10, 5))
+    kernel, = kernels_of(f, x)
+    _, arrays = distribute(kernel.body, "k")
+    shapes = [a.shape for a in arrays if a.nbytes == x.nbytes]
+    assert shapes == [x.shape]
+    wanted = f(np.asarray(x[:40]))
+    alike(mj.jit(f)(x[:40]), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_total_of_squares_beside_a_gradient_is_distributed():
+    """What runs once stands in no loop, and keeps no kernel from being taken apart."""
+    x = jnp.asarray(numbers(300_000, 6))
+    f = mj.jit(mj.value_and_grad(lambda x: jnp.square((x * x).sum(0)).sum()))
+    value, slope = f(x)
+    wide = np.asarray(x).astype("f8")
+    total = (wide * wide).sum(0)
+    np.testing.assert_allclose(value, (total**2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(slope, 4 * total * wide, rtol=1e-4)
+    assert len(f.lower(x).compile().explain().kernels) > 1
+
+
+@pytest.mark.parametrize("reduce", [jnp.max, jnp.sum, jnp.argmax])
+def test_short_rows_are_written_out_in_the_longest_loop_around_them(reduce):
+    """Not the 10 rows of a step as well, which would lie far apart for its lanes."""
+    x = jnp.asarray(numbers(400, 30, 10, 5))
+    kernel, = kernels_of(lambda x: reduce(x, -1), x)
+    short = [c for c in candidates(kernel) if c.recipe.startswith("short")]
+    assert [extents(c.bodies[0]) for c in short] == [{120_000}]
+    got = mj.jit(lambda x: reduce(x, -1))(x)
+    flat = mj.jit(lambda x: reduce(x, -1))(x.reshape(-1, 5))
+    np.testing.assert_array_equal(np.ravel(got), flat)

@@ -28,7 +28,7 @@ from .units import Unit
 
 workshop: Workshop | None = None
 # What cells define that Python could not read when they were last run.
-unread: set[str] = set()
+unread: set[str | None] = set()
 
 
 def register(shell: Any) -> None:

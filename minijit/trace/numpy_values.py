@@ -395,7 +395,7 @@ def summed(ufunc):
 # elements on it adds rows to each other as fast as they come.
 ROW, LONG_ROW = 64, 1024
 # So many rows are added up in an array's own dtype.
-SHARE = 512
+SHARE = 128
 # Rows of so few elements are reduced column by column.
 SHORT = 16
 
