@@ -192,11 +192,14 @@ class Loops:
     def error(self, why, text=None):
         told = "\n".join(f"    {line}" for line in (text or str(self)).split("\n"))
         where = f" ({self.lines[0]})" if self.lines else ""
-        ways = ", ".join(map(repr, ways_of(self.program, self.kernel)))
+        others = [n for n in ways_of(self.program, self.kernel) if n != AS_FUSED]
+        there = "no other ways to run it are known: return None, and it stays as it is."
+        if others:
+            names = ", ".join(map(repr, others))
+            there = f"loops.take(name) takes {names}; None leaves it to the price."
         return ScheduleError(
             f"the schedule of kernel {self.name}{where}: {why}.\n{told}\n"
-            f"  Instead: loops.take(name) takes one of {ways}; a recipe that returns "
-            "None leaves the kernel as it would be."
+            f"  Instead: {there}"
         )
 
 
