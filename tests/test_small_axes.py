@@ -182,6 +182,18 @@ def test_an_array_of_which_no_elements_meet_is_a_loop():
     assert lines_of(f, np.ones((20, 16), "f4")) < 30
 
 
+def test_a_few_elements_of_a_long_scan_take_loops():
+    """The block that asked for three elements had all of the scan, one by one."""
+
+    def few(x):
+        sums = lax.associative_scan(jnp.add, x * 2)
+        return jnp.take(sums, np.array([1, len(x) // 2, -3]), 0)
+
+    x = {n: np.arange(n, dtype="f4") for n in (1000, 4100)}
+    assert lines_of(few, x[4100]) < 2 * lines_of(few, x[1000]) < 1000
+    alike(mj.jit(few)(x[1000]), np.cumsum(x[1000] * 2)[[1, 500, -3]], rtol=1e-5)
+
+
 @pytest.mark.chapter(21)
 def test_one_lane_that_only_adds_up_is_loops():
     """Four bodies in one 4 x 4 matrix of distances took three times as long."""

@@ -279,6 +279,9 @@ def block_policy(value):
         return "total", "every element of it takes a loop"
     if value.cost == 0:
         return None
+    if len(value.asked) > limits.block_elements * len(groups):
+        wanted = len(value.asked)
+        return "many indices", f"it is asked for at {wanted:,} indices, one by one"
     if any(crowded(group, value, limits.most_buffers) for group in groups):
         return "many arrays", f"its kernel takes {limits.most_buffers} arrays already"
     return recomputed(value)
