@@ -12,6 +12,7 @@ Each is right if the steps of the loops that it changes do not depend on each ot
 
 import itertools
 import math
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..fuse.fusion import nested
@@ -174,31 +175,39 @@ class Distribution:
     def __init__(self, pairs, prefix):
         self.pairs, self.prefix = pairs, prefix
         self.nests, self.temps, self.names = [], [], {}
-        self.wide = {s.buffer: self.widened(s.buffer) for _, s in pairs
-                     if s.buffer.space == "cache"}  # fmt: skip
+        beside = defaultdict(list)
+        for axes, store in pairs:
+            loads = [e for e in postorder(store.uses()) if type(e) is Load]
+            for place in {p.buffer: p for p in (*loads[::-1], store)}.values():
+                if place.buffer.space == "cache":
+                    beside[place.buffer].append((axes, place, (store, *loads)))
+        self.wide = {s.buffer: self.widened(s.buffer, beside[s.buffer])
+                     for _, s in pairs if s.buffer.space == "cache"}  # fmt: skip
 
     def fresh(self, shape, dtype):
         name = f"{self.prefix}_t{len(self.temps)}"
         self.temps.append(Buffer(name, tuple(shape), dtype))
         return self.temps[-1]
 
-    def widened(self, buffer):
-        """A `Wide` for a buffer; it lies in memory as the largest array beside it."""
-        around, beside = [], []
-        for axes, store in self.pairs:
-            loads = [e for e in postorder(store.uses()) if type(e) is Load]
-            mine = [p for p in (store, *loads) if p.buffer is buffer]
-            if mine:
-                around.append(axes)
-                accesses = map(access_of, (store, *loads))
-                beside += [(mine[0].index, a) for a in accesses if a.buffer != buffer]
-        steps = tuple(a for a in around[0] if all(a in axes for axes in around))
+    def widened(self, buffer, beside):
+        """A `Wide` for a buffer; it lies in memory as the largest array beside it.
+
+        Args:
+          beside: (the loops, an access of the buffer, all there) of each statement.
+        """
+        first = beside[0][0]
+        steps = tuple(a for a in first if all(a in axes for axes, *_ in beside))
         order = range(len(steps) + len(buffer.shape))
-        for index, access in sorted(beside, key=lambda pair: pair[1].buffer.nbytes):
-            places = (*steps, *index)
-            far = [sum(access.along.get(a, 0) for a in p.free) for p in places]
+        others = ((mine.index, p) for _, mine, places in beside
+                  if all(i.free for i in mine.index)
+                  for p in places if p.buffer != buffer)  # fmt: skip
+        by_size = sorted(others, key=lambda pair: pair[1].buffer.nbytes)
+        for index, place in reversed(by_size):
+            along = access_of(place).along
+            far = [sum(along.get(a, 0) for a in p.free) for p in (*steps, *index)]
             if all(far):
                 order = sorted(range(len(far)), key=lambda d: -far[d])
+                break
         shape = (*(a.extent for a in steps), *buffer.shape)
         array = self.fresh((shape[d] for d in order), buffer.dtype)
         return Wide(array, steps, tuple(order))
