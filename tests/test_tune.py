@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]
 
 AS_FUSED, LANES, OUT = "as fused", "short rows in lanes", "short rows written out"
 rng = np.random.default_rng(0)
-rows = rng.standard_normal((20_000, 10), dtype="float32")
+rows = rng.standard_normal((20_000, 11), dtype="float32")
 columns = rng.standard_normal((2048, 512), dtype="float32")
 
 
@@ -124,7 +124,7 @@ def test_the_report_says_what_was_gained(clock):
 OTHER = """
 import numpy as np
 import minijit as mj
-found = mj.explain(lambda x: x.max(1), mj.ShapeDtypeStruct((20_000, 10), "float32"))
+found = mj.explain(lambda x: x.max(1), mj.ShapeDtypeStruct((20_000, 11), "float32"))
 print(*[d.rule for d in found.decisions if not d.b])
 """
 
