@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from ...trace.base.config import config
 from ...trace.base.errors import Source
 from ...trace.base.frames import in_library
-from ...trace.base.turns import turns
+from ...trace.base.locks import Lock
+from ...trace.base.turns import fork_locks, turns
 
 test_runners = "PYTEST_VERSION", "PYTEST_CURRENT_TEST"
 in_tests = any(name in os.environ for name in test_runners)
@@ -25,6 +26,7 @@ config.define(
 )
 
 PATIENCE = 1.0  # seconds until something is said
+COUNT = 1.0  # seconds until a notebook's line counts on
 PAUSE = 0.05  # tracing that ends so shortly before compiling begins is one work with it
 
 
@@ -49,6 +51,7 @@ def watch():
     watched.telling = Telling(source, before if goes_on else None)
     watched.busy = True
     try:
+        teller.take(watched.telling)
         yield
     finally:
         watched.telling.stop()
@@ -64,8 +67,8 @@ def calling_line():
     return code and Source(code.co_filename, frame.f_lineno, code.co_name)
 
 
-class Telling(threading.Thread):
-    """Waits for a second, then tells, and in a notebook goes on counting.
+class Telling:
+    """Tells of a work that goes on for longer than a second, in a notebook each second.
 
     Args:
       source: the line of the call.
@@ -73,26 +76,22 @@ class Telling(threading.Thread):
     """
 
     def __init__(self, source, before=None):
-        super().__init__(name="minijit's compile_progress", daemon=True)
-        self.source, self.over = source, threading.Event()
+        self.source = source
         self.begun = before.begun if before else time.monotonic()
         self.told = before is not None and before.told
         self.display = before.display if before else None
-        self.start()
+        self.due = self.begun + PATIENCE
 
-    def run(self):
-        left = PATIENCE - (time.monotonic() - self.begun)
-        if self.over.wait(max(left, 0.0)):
-            return
-        if not self.told:
+    def tell(self):
+        """Say what is due."""
+        self.due += COUNT
+        if self.display is not None:
+            self.show(f"{self.text()} ({time.monotonic() - self.begun:.0f} s)")
+        elif not self.told:
             self.told = True
             self.display = notebook_display(self.text())
             if self.display is None:
                 print(self.text(), file=sys.stderr, flush=True)
-        if self.display is None:
-            return
-        while not self.over.wait(1.0):
-            self.show(f"{self.text()} ({time.monotonic() - self.begun:.0f} s)")
 
     def text(self):
         where = f"the call at {self.source}" if self.source else "a call"
@@ -103,12 +102,59 @@ class Telling(threading.Thread):
 
     def stop(self):
         """The work is done."""
-        self.over.set()
+        teller.leave(self)
         if self.display is not None:
-            self.join()
             taken = time.monotonic() - self.begun
             where = f" the call at {self.source}" if self.source else " a call"
             self.show(f"minijit: traced and compiled{where} in {taken:.1f} s")
+
+
+class Teller:
+    """One thread for all that is at work: most of it is over before it looks.
+
+    It ends where it wakes up and finds nothing.  A thread for each piece of work took a
+    tenth of the time of a small first call.
+
+    Attributes:
+      at_work: what goes on; changed, and told of, under `lock`.
+    """
+
+    def __init__(self):
+        self.lock, self.at_work, self.thread = Lock(threading.RLock()), set(), None
+
+    def take(self, work):
+        with self.lock:
+            self.at_work.add(work)
+            if self.thread is None or not self.thread.is_alive():
+                name = "minijit's compile_progress"
+                self.thread = threading.Thread(target=self.run, name=name, daemon=True)
+                self.thread.start()
+
+    def leave(self, work):
+        with self.lock:
+            self.at_work.discard(work)
+
+    def run(self):
+        while True:
+            with self.lock:
+                if not self.at_work:
+                    self.thread = None
+                    return
+                for work in self.at_work:
+                    if work.due <= time.monotonic():
+                        work.tell()
+                due = min(work.due for work in self.at_work)
+            # What begins meanwhile is not due before it wakes up.
+            time.sleep(min(max(due - time.monotonic(), 0.0), PATIENCE))
+
+    def forget(self):
+        """In a forked process: what other threads work at is not there."""
+        self.at_work, self.thread = set(), None
+
+
+teller = Teller()
+fork_locks.append(teller.lock)
+os.register_at_fork(after_in_child=teller.forget)
 
 
 def plain(text):
