@@ -145,3 +145,43 @@ def test_what_a_program_holds_goes_on_after_the_block():
     with minijit.as_jax():
         import jax.lax as again
     assert again is jax.lax
+
+
+def test_modules_within_an_imported_one_are_imported():
+    with minijit.as_jax():
+        import jax
+
+        # Libraries look up whence a name comes: in `sys.modules`, by the module's name.
+        for module in jax.scipy.stats.bernoulli, jax.tree_util:
+            assert sys.modules[module.__name__] is module
+    assert "jax.tree_util" not in sys.modules and jax.numpy.fft
+    assert "jax.numpy.fft" not in sys.modules
+
+
+def test_captured_arrays_are_constants_of_jaxprs():
+    scale, tree = minijit.numpy.array(2.0), {"a": [minijit.numpy.array(3.0)]}
+    inner = lambda x: x * scale
+    f = lambda x: inner(x) + tree["a"][0] + minijit.numpy.array(4.0)
+    with minijit.as_jax():
+        import jax
+
+        closed, shape = jax.make_jaxpr(f, return_shape=True)(1.0)
+        assert [float(x) for x in closed.consts] == [2.0, 3.0] and shape.shape == ()
+        assert jax.make_jaxpr(lambda x, n: x * n, static_argnums=1)(1.0, 2).consts == ()
+        assert len(minijit.make_jaxpr(f)(1.0).consts) == 0
+
+
+def test_what_libraries_ask_of_trees_and_of_solvers():
+    with minijit.as_jax():
+        import jax
+        from jax.experimental.ode import api_util, ravel_first_arg
+        from jax.tree_util import default_registry
+
+        assert default_registry.flatten_one_level({"a": 1}) == ((1,), ("a",))
+        assert default_registry.flatten_one_level(1) is None
+        pairs, _ = default_registry.flatten_one_level_with_keys({"a": 1})
+        assert pairs == ((jax.tree_util.DictKey("a"), 1),)
+        y, unravel = jax.flatten_util.ravel_pytree({"a": jax.numpy.ones(2)})
+        info = api_util.debug_info("odeint", len, (y,), {})
+        f = ravel_first_arg(lambda y, t: {"a": y["a"] * t}, unravel, info)
+        assert f(y, 3.0).tolist() == [3.0, 3.0]

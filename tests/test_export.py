@@ -14,7 +14,7 @@ from harness import alike
 
 import minijit
 import minijit.numpy as jnp
-from minijit import lax, random
+from minijit import export, lax, random
 from minijit.stablehlo.arrays import rules, unsupported
 from minijit.stablehlo.programs import program_rules
 from minijit.stablehlo.text import constant_text, element_type
@@ -331,3 +331,30 @@ def test_what_stablehlo_cannot_say_is_refused_with_the_line(message):
     with pytest.raises(NotImplementedError, match=message) as caught:
         text_of(fun, *args)
     assert "test_export.py" in str(caught.value)
+
+
+# ---- sizes that have names
+
+
+def test_shapes_of_sizes_with_names():
+    n, twice, three = export.symbolic_shape("(n, 2*n, 3)", constraints=["n >= 2"])
+    assert (str(n), str(twice), three) == ("n", "2*n", 3) and export.is_symbolic_dim(n)
+    assert n == export.symbolic_shape("n")[0] != twice and not export.is_symbolic_dim(3)
+    x = minijit.ShapeDtypeStruct((n, 3), "float32")
+    f = lambda x, k: {"rows": x @ x.T, "sum": k * x.sum(0), "flat": x.reshape(-1)[::2]}
+    shapes = export.eval_shape(f, x, k=2.0)
+    assert shapes["rows"] == minijit.ShapeDtypeStruct((n, n), "float32")
+    assert shapes["sum"].shape == (3,)
+    assert str(shapes["flat"]) == "ShapeDtypeStruct(shape=(f(n),), dtype=float32)"
+    x = minijit.ShapeDtypeStruct((2, 3), "float32")
+    assert export.eval_shape(jnp.sin, x) == minijit.eval_shape(jnp.sin, x)
+
+
+def test_only_shapes_have_sizes_with_names():
+    (n,) = export.symbolic_shape("n")
+    with pytest.raises(TypeError, match="concrete values of integer type"):
+        jnp.zeros((n, 3))
+    with pytest.raises(TypeError, match="only export.eval_shape takes names"):
+        export.export(jnp.sin)(minijit.ShapeDtypeStruct((n,), "float32")).mlir_module()
+    with pytest.raises(NotImplementedError, match="n == 3"):
+        export.symbolic_shape("n", constraints=["n == 3"])

@@ -77,6 +77,8 @@ single_names = {
     "version.__version__": "jax_modules:version",
     "version.__version_info__": "jax_modules:version_info",
     "_src.xla_bridge._backends": "jax_modules:backends",
+    "make_jaxpr": "jaxcompat.captured:make_jaxpr",
+    "_src.api.make_jaxpr": "jaxcompat.captured:make_jaxpr",
     "_src.ad_checkpoint.saved_residuals": "ad_checkpoint:residual_pairs",
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
     "_src.tree_util._registry": "jaxcompat.attributes:node_types",
@@ -84,6 +86,9 @@ single_names = {
     "_src.tree_util.equality_errors": "trace.trees.tools:equality_errors",
     "_src.tree_util.generate_key_paths": "trace.trees.paths:tree_leaves_with_path",
     "_src.tree_util.prefix_errors": "trace.trees.tools:prefix_errors",
+    "eval_shape": "export:eval_shape",
+    "experimental.ode.api_util": ":api_util",
+    "tree_util.default_registry": "jaxcompat.registry:default_registry",
     "debug.inspect_array_sharding": "sharding:inspect_array_sharding",
     "debug.visualize_array_sharding": "sharding:visualize_array_sharding",
     "debug.visualize_sharding": "sharding:visualize_sharding",
@@ -221,7 +226,14 @@ class Facade(types.ModuleType):
     def module_within(self, name, module):
         """A module that one of minijit's modules has: as one of JAX's."""
         full = f"{self.__name__}.{name}"
-        return facade(full) if is_module(full) else module
+        return self.submodule(full) if is_module(full) else module
+
+    def submodule(self, full):
+        """The facade of a module within this one, imported if this one is."""
+        found = facade(full)
+        if sys.modules.get(self.__name__) is self:
+            sys.modules.setdefault(full, found)
+        return found
 
     def other(self, name):
         """What is no name of minijit's: a module of JAX's, or a missing name."""
@@ -229,7 +241,7 @@ class Facade(types.ModuleType):
         inner = full.partition(".")[2]
         in_jaxlib_alone = self.__name__ == "jaxlib" and name in in_jaxlib
         if in_jaxlib_alone or inner in sources or inner in not_here or mine(full):
-            return facade(full)
+            return self.submodule(full)
         known = not name.startswith("__") and inner not in gone
         if not known or not is_missing(self.__name__, name):
             message = f"module {self.__name__!r} has no attribute {name!r}"
@@ -312,7 +324,9 @@ class Finder:
         return facade(spec.name)
 
     def exec_module(self, module):
-        """There is nothing to run: names are looked up when they are asked for."""
+        """Names are looked up when they are asked for; modules within are kept."""
+        within = f"{module.__name__}."
+        sys.modules.update({n: m for n, m in facades.items() if n.startswith(within)})
 
 
 finder = Finder()

@@ -212,3 +212,9 @@ def solve_bwd(func, rtol, atol, mxstep, hmax, residuals, g):
 solve.defvjp(solve_fwd, solve_bwd)
 
 calls.publish(globals(), "odeint")
+
+
+def ravel_first_arg(f, unravel, debug_info=None):
+    """`f` as a function of its first argument as a vector, with a vector as result."""
+    del debug_info
+    return lambda flat, *args: ravel_pytree(f(unravel(flat), *args))[0]

@@ -352,7 +352,9 @@ def describe(x, depth=2):
 
 def is_integer(x):
     """Whether Python takes x for an int; a traced value is complained of elsewhere."""
-    return isinstance(x, Tracer) or hasattr(x, "__index__") and fits(operator.index, x)
+    if isinstance(x, Tracer) or hasattr(x, "is_size"):
+        return True
+    return hasattr(x, "__index__") and fits(operator.index, x)
 
 
 def are_integers(x):

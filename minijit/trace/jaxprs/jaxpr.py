@@ -363,7 +363,7 @@ def slice_jaxpr(jaxpr, given, wanted):
 
 
 # chapter 4, brought along
-def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr"):
+def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr", arrays_stay=()):
     """Record `fun(*args, **kwargs)`: -> (closed jaxpr, structure of the result).
 
     The closed jaxpr's consts may be tracers of the traces that surround the call.
@@ -387,7 +387,8 @@ def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr"):
         return out
 
     flat = flattening["with_refs"](flat, leaves)
-    jaxpr, consts = trace_to_jaxpr(flat, leaf_avals(leaves, names, fun), info)
+    avals = leaf_avals(leaves, names, fun)
+    jaxpr, consts = trace_to_jaxpr(flat, avals, info, arrays_stay)
     return ClosedJaxpr(jaxpr, consts), out_tree
 
 

@@ -1,0 +1,47 @@
+"""`jax.make_jaxpr`: what a function captures becomes constants, scalars as well.
+
+    scale = jnp.array(2.0)
+    jax.make_jaxpr(lambda x: scale * x)(1.0).consts     # (2.0,); minijit: a literal
+
+Libraries close over the constants of a program, and compare what is left of it.
+"""
+
+from ..trace.arguments import axes_named, flattening, wraps
+from ..trace.array import ArrayImpl
+from ..trace.jaxprs.jaxpr import trace_call
+from ..trace.jit.captures import find_captures
+from ..trace.trees.pytree import tree_leaves
+
+
+def captured_arrays(fun):
+    """{id: array} of what a function captures: alone, in trees, in other functions."""
+    arrays, todo, seen = {}, [fun], {}
+    for value in todo:
+        if isinstance(value, ArrayImpl):
+            arrays[id(value)] = value
+        elif callable(value) and id(value) not in seen:
+            seen[id(value)] = value
+            captures = find_captures(value)
+            todo += tree_leaves([captures.owners, [v for _, v in captures.values]])
+    return arrays
+
+
+def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
+    """A function that takes `fun`'s arguments and returns its jaxpr.
+
+    As `minijit.make_jaxpr`, but for captured arrays without axes, which are constants.
+    """
+    static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun!r}")
+
+    @wraps(fun)
+    def traced(*args, **kwargs):
+        stay = captured_arrays(fun)
+        with axes_named(axis_env):
+            closed, tree = trace_call(fun, args, kwargs, static, arrays_stay=stay)
+        infos = flattening["infos"](closed.out_avals)
+        shapes = flattening["unflatten"](tree, infos)
+        return (closed, shapes) if return_shape else closed
+
+    return traced
