@@ -92,7 +92,7 @@ cliffs = {
     "roughness": (mj.grad(roughness), (image,), 5),
     "max of 10": (lambda x: x.max(1), (of(100_000, 10),), 3),
     "norms of 5": (row_norm, (of(60_000, 5),), 1.5),
-    "argmax of 8": (lambda x: x.argmax(-1), (of(40_000, 8),), 5),
+    "argmax of 8": (lambda x: x.argmax(-1), (of(40_000, 8),), 1.2),
     "argmin of 6": (lambda x: jnp.argmin(x * 2, axis=1), (of(50_000, 6),), 1.5),
     "logsumexp": (mj.grad(lambda x: nn.logsumexp(x, 1).sum()), (of(50_000, 7),), 3),
     "log_softmax": (lambda x: nn.log_softmax(x, axis=-1), (of(50_000, 9),), 1.5),

@@ -105,6 +105,7 @@ device_rewrites = Stage("with_reuse", "with_regions_of_blocks", "with_parts")
 
 # Functions of a kernel's statements: statements that do the same, in other loops.
 arrangements = Stage(
+    "in_first_places",  # where an extreme stands, as two totals in any order
     "in_long_rows",  # loops that are one in memory, around totals
     "in_tiles",  # sums of products, in registers
     "in_order",  # axes along which what panels would turn lies, outermost

@@ -24,7 +24,7 @@ import weakref
 import numpy as np
 
 from ..trace import dtypes, primitives as prim, remainders, slicing
-from ..trace.api.calls import MANY
+from ..trace.api.calls import ELEMENTS, is_work
 from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.base.config import config
@@ -51,7 +51,7 @@ bottom = current.bottom
 
 # What it costs to compile, in steps: a step takes 10 us for itself and 2.5 ns for each
 # element, compiling 20 ms for a program and 1 ms for each of its equations.
-PROGRAM, EQUATION, ELEMENTS = 2000, 100, 4000
+PROGRAM, EQUATION = 2000, 100
 # For how many kinds of arguments is known what became of a function.
 LIMIT = 256
 # The functions that have `traces` because some call of theirs is compiled by now.
@@ -90,7 +90,7 @@ class Composed:
         before = bottom.steps
         result = self.function(*args, **kwargs)
         steps = bottom.steps - before
-        self.is_composed = steps >= MANY
+        self.is_composed = is_work(steps, args)
         if known is not None and self.is_composed:
             known += steps * (1 + max([x.size for x in arrays], default=0) // ELEMENTS)
             if known >= PROGRAM + EQUATION * steps:

@@ -15,6 +15,9 @@ Running totals, as of `cumsum(x, 0)`, have accumulators of their own:
       for k in scan 500:                for k in 500:
         y[k,i] = total(k: x[k,i])         for i in 1000: all[i] += x[k,i]
                                           for i in 1000: y[k,i] = all[i]
+
+A total of which another one is made is in a row of the kernel's own, as long as a
+piece: as the largest number in `total(k: exp(x[k,i] - largest))`.
 """
 
 import math
@@ -59,16 +62,21 @@ def interchange(stmt):
     if any(type(e) is Load and e.buffer in stored for e in inside):
         # It would find there what an earlier stage has stored.
         return (stmt,)
-    stages = in_stages(stmt.body)
+    place = Axis(stmt.axis.extent)
+    stages = in_stages(stmt.body, stmt.axis, place)
     if not stages or not all(pays(stmt.axis, stores) for stores in stages):
         return (stmt,)
-    return in_pieces(stmt.axis, stages)
+    return in_pieces(stmt.axis, stages, place)
 
 
-def in_stages(stores):
+def in_stages(stores, axis, place):
     """Stores, those together whose totals can go on together; or nothing.
 
-    Those of a stage have equal extents.  What is stored in one, the next ones load.
+    Those of a stage have equal extents.  What is stored in one, the next ones load; a
+    total of which another one is made is stored in a row of the kernel's own.
+
+    Args:
+      axis: of the stores; place: the index in such a row, within a piece of them.
     """
     stages, known = [], {}
     while stores:
@@ -76,6 +84,11 @@ def in_stages(stores):
         stores = [replace(s, value=v) for s, v in zip(stores, values, strict=True)]
         ready = [store for store in stores if total_of(store)]
         if not ready:
+            ready = [
+                in_own_row(f"row{len(stages)}_{n}", total, axis, place)
+                for n, total in enumerate(totals_within(stores))
+            ]
+        if not ready or not all(map(total_of, ready)):
             return []
         alike = {}
         for store in ready:
@@ -84,6 +97,23 @@ def in_stages(stores):
         known |= {store.value: Load(store.buffer, store.index) for store in ready}
         stores = [store for store in stores if store not in ready]
     return stages
+
+
+def totals_within(stores):
+    """The totals in what is stored of which others are made, and that have none."""
+    found = [e for e in postorder([s.value for s in stores]) if type(e) is Reduce]
+    whole = [e for e in found if not any(
+        type(part) is Reduce for part in postorder(e.bodies)
+    )]  # fmt: skip
+    return whole if len(whole) < len(found) else []
+
+
+def in_own_row(name, total, axis, place):
+    """The `Store` of a total in a row that is as long as a piece can be."""
+    most = axis.bounds[1] + 1
+    if isinstance(axis.extent, int):
+        most = min(most, config.fusion.row_piece // total.dtype.itemsize)
+    return Store(Buffer(name, (most,), total.dtype, space="cache"), (place,), total)
 
 
 def total_of(store):
@@ -114,7 +144,7 @@ def pays(axis, stores):
         return False
     inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
     moving = [load for load in inside if axis in load.free]
-    places = [*moving, *stores]
+    places = [*moving, *(s for s in stores if s.buffer.space != "cache")]
     if not (moving and all(stride_along(p, axis) == 1 for p in places)):
         return noted("along memory")
     count, terms, settings = axis.bounds[1] + 1, math.prod(extents), config.fusion
@@ -167,14 +197,18 @@ def bytes_of(stores):
     return sum(dtype.itemsize for dtype in dtypes)
 
 
-def in_pieces(axis, stages):
-    """The statements for all values of `axis`, a piece of them at a time."""
+def in_pieces(axis, stages, row_place):
+    """The statements for all values of `axis`, a piece of them at a time.
+
+    Args:
+      row_place: the index in rows of the kernel's own.
+    """
     size = max(map(bytes_of, stages))
     longest = axis.bounds[1] + 1
     most = longest_piece(longest, size)
 
     def all_stages(place, length):
-        rows = (Rows(axis, stores, place, length, most) for stores in stages)
+        rows = (Rows((axis, row_place), s, place, length, most) for s in stages)
         return tuple(stmt for stage in rows for stmt in stage.statements())
 
     if longest <= most or not isinstance(axis.extent, int):
@@ -192,14 +226,15 @@ class Rows:
     """Totals that go on side by side: how they begin, take in a row, and end.
 
     Attributes:
-      axis: of the totals; stores: one for each of them.
-      place: function of a counter of a loop of `length` steps: the value of `axis`.
+      axes: of the totals, and of what is in rows of the kernel's own; stores: one for
+        each of them.
+      place: function of a counter of a loop of `length` steps: the value of the first.
       long: {store: the row in which its total grows, if that is not what is stored}.
       step: how many rows are taken in at once.
     """
 
-    def __init__(self, axis, stores, place, length, most):
-        self.axis, self.stores, self.place, self.length = axis, stores, place, length
+    def __init__(self, axes, stores, place, length, most):
+        self.axes, self.stores, self.place, self.length = axes, stores, place, length
         self.long, self.step = {}, rows_at_once(stores)
         for n, (store, dtype) in enumerate(long_ones(stores).items()):
             self.long[store] = Buffer(f"sum{n}", (most,), dtype, space="cache")
@@ -213,7 +248,8 @@ class Rows:
     def loop(self, make):
         """What `make` gives for a counter and a `Renamer` of the axis, in a loop."""
         i = Axis(self.length)
-        return For(i, tuple(make(i, Renamer({self.axis: self.place(i)}))))
+        axis, row_place = self.axes
+        return For(i, tuple(make(i, Renamer({axis: self.place(i), row_place: i}))))
 
     def begin(self, i, renamed):
         for store in self.stores:

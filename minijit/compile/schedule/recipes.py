@@ -14,6 +14,7 @@ from ..loops.expressions import Load, Reduce, as_index
 from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Store, expressions, statements
 from ..settings import config
+from .first_places import in_first_places
 from .machine import Machine
 from .nests import in_long_rows, loads_of, nest_of, stride_along
 from .primitives import (
@@ -58,7 +59,9 @@ def candidates(kernel, alone=frozenset()):
     Args:
       alone: the arrays that nothing but this kernel uses.
     """
+    # Written out, a pair (extreme, place) takes fewer operations than two totals.
     yield from short_rows(in_long_rows(kernel.body))
+    kernel = replace(kernel, body=in_first_places(kernel.body))
     nest = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
     whole = nest and len(nest[1]) == 1 and not totals_in(nest[1])
     if whole:

@@ -26,7 +26,7 @@ import types
 import numpy as np
 
 from .. import dtypes
-from ..array import aval_of
+from ..array import ArrayImpl, aval_of
 from ..base import names as _names
 from ..base.errors import PACKAGE, at_line, left_out, text_of, user_source
 from ..base.frames import in_library, leave_out_frames
@@ -65,7 +65,8 @@ def explaining(function, label, results=False, made_by=None):
             else:
                 before = bottom.steps
                 result = function(*args, **kwargs)
-                if bottom.steps >= before + MANY and ours and composed_calls:
+                steps = bottom.steps - before
+                if ours and composed_calls and steps and is_work(steps, args):
                     make = composed_calls["when repeated"]
                     composed = composed or make(function, call, label)
                     composed.is_composed = True
@@ -96,11 +97,22 @@ def explaining(function, label, results=False, made_by=None):
     return call
 
 
-# How many primitives make a function a composed one; what calls it from then on,
-# if there is something: of (function, its wrapper, label) a function of (args, kwargs).
-MANY = 4
+# How many primitives make a function a composed one, if its arrays are small, and with
+# how many elements a primitive counts as one more; what calls it from then on, if there
+# is something: of (function, its wrapper, label) a function of (args, kwargs).
+MANY, ELEMENTS = 4, 4000
 composed_calls: dict = {}
 bottom = current.bottom
+
+
+
+def is_work(steps, args):
+    """Whether so many primitives, evaluated for arguments, cost what MANY do."""
+    return steps >= MANY or any(
+        steps * x.aval.size >= (MANY - steps) * ELEMENTS
+        for x in args if type(x) is ArrayImpl
+    )  # fmt: skip
+
 
 # Functions that take `out_sharding`, by label: what places (result, out_sharding).
 placed: dict = {}
