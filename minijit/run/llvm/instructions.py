@@ -9,9 +9,10 @@ A function that has a form in `scalar_forms` does not need a row here: its form 
 function of the module.
 """
 
+import numpy as np
 
 from ...compile.loops.expressions import Const
-from ...compile.loops.scalars import BOOL
+from ...compile.loops.scalars import BOOL, dtype_bounds
 from .text import instructions
 from .types import kind_of, register_type
 
@@ -99,9 +100,7 @@ def convert(writer, name, expr, values):
         how = "fcmp une" if a == "f" else "icmp ne"
         return writer.do(f"{how} {s} {x}, zeroinitializer")
     if a == "f" and b != "f":
-        kinds = f"{overload(writer, target)}.{overload(writer, source)}"
-        letter = "s" if b == "i" else "u"
-        return writer.invoke(f"llvm.fpto{letter}i.sat.{kinds}", t, (s, x))
+        return saturated(writer, source, target, x)
     if s == t:
         return x
     wider = target.itemsize > source.itemsize or a == "b"
@@ -110,6 +109,32 @@ def convert(writer, name, expr, values):
     else:
         word = "trunc" if not wider else "sext" if a == "i" else "zext"
     return writer.do(f"{word} {s} {x} to {t}")
+
+
+def saturated(writer, source, target, x):
+    """A float as the nearest integer there is, and 0 if it is NaN.
+
+    LLVM's own `llvm.fptosi.sat` is taken apart into single numbers where a loop should
+    become vectors, and takes seven times as long.
+    """
+    s, t = writer.type(source), writer.type(target)
+    least, most = dtype_bounds(target)
+    # Short integers have no instruction; what they cannot hold is replaced below.
+    middle = target if target.itemsize >= 4 else np.dtype("int32")
+    letter, m = "u" if kind_of(middle) == "u" else "s", writer.type(middle)
+    found = writer.do(f"fpto{letter}i {s} {x} to {m}")
+    found = writer.do(f"freeze {m} {found}")
+    found = found if m == t else writer.do(f"trunc {m} {found} to {t}")
+
+    def instead(found, comparison, bound, value):
+        test = writer.do(f"fcmp {comparison} {s} {x}, {bound}")
+        value, kind = writer.const(Const(value, target)), writer.type(BOOL)
+        return writer.do(f"select {kind} {test}, {t} {value}, {t} {found}")
+
+    limit = [writer.const(Const(float(v), source)) for v in (least, most + 1)]
+    found = instead(found, "ole", limit[0], least)
+    found = instead(found, "oge", limit[1], most)
+    return instead(found, "uno", x, 0)
 
 
 def bitcast(writer, name, expr, values):
