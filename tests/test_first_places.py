@@ -1,4 +1,4 @@
-"""Where extremes stand: two totals in any order, of which the second one has the first."""
+"""Where extremes stand: two totals in any order, the second one with the first in it."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,8 @@ from tests.test_long_rows import kernels_of
 pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]
 
 rng = np.random.default_rng(4)
-SHAPES = [((700, 162), 1), ((700, 162), 0), ((30, 40, 17), 1), ((9, 5), 0), ((31_000,), 0)]
+WIDE = 700, 162
+SHAPES = [(WIDE, 1), (WIDE, 0), ((30, 40, 17), 1), ((9, 5), 0), ((31_000,), 0)]
 
 
 def drawn(shape, dtype):
