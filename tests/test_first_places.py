@@ -1,4 +1,4 @@
-"""Where extremes stand: two totals in any order, the second one with the first in it."""
+"""Where extremes stand: two totals in any order, of which one has the other in it."""
 
 import numpy as np
 import pytest
