@@ -24,7 +24,7 @@ import weakref
 import numpy as np
 
 from ..trace import dtypes, primitives as prim, remainders, slicing
-from ..trace.api.calls import ELEMENTS, is_work
+from ..trace.api.calls import ELEMENTS, MANY
 from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.base.config import config
@@ -90,9 +90,10 @@ class Composed:
         before = bottom.steps
         result = self.function(*args, **kwargs)
         steps = bottom.steps - before
-        self.is_composed = is_work(steps, args)
+        work = steps * (1 + max([x.size for x in arrays], default=0) // ELEMENTS)
+        self.is_composed = work >= MANY
         if known is not None and self.is_composed:
-            known += steps * (1 + max([x.size for x in arrays], default=0) // ELEMENTS)
+            known += work
             if known >= PROGRAM + EQUATION * steps:
                 known = self.program(args, kwargs, arrays, result)
             if len(self.calls) >= LIMIT:

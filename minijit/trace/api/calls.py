@@ -66,7 +66,12 @@ def explaining(function, label, results=False, made_by=None):
                 before = bottom.steps
                 result = function(*args, **kwargs)
                 steps = bottom.steps - before
-                if ours and composed_calls and steps and is_work(steps, args):
+                most = 0  # Looked up without a call: this is on every call's way.
+                for x in args:
+                    if type(x) is ArrayImpl and x._value is not None:
+                        most = x._value.size if x._value.size > most else most
+                work = steps * (1 + most // ELEMENTS)
+                if work >= MANY and ours and composed_calls:
                     make = composed_calls["when repeated"]
                     composed = composed or make(function, call, label)
                     composed.is_composed = True
@@ -104,14 +109,6 @@ MANY, ELEMENTS = 4, 4000
 composed_calls: dict = {}
 bottom = current.bottom
 
-
-
-def is_work(steps, args):
-    """Whether so many primitives, evaluated for arguments, cost what MANY do."""
-    return steps >= MANY or any(
-        steps * x.aval.size >= (MANY - steps) * ELEMENTS
-        for x in args if type(x) is ArrayImpl
-    )  # fmt: skip
 
 
 # Functions that take `out_sharding`, by label: what places (result, out_sharding).
