@@ -108,7 +108,6 @@ at_once = {
     "few rows": (
         lambda x: jnp.sum(x, 0), floats(3, 20), "few terms", {"rows_at_once": 2}
     ),
-    "where the greatest is": (lambda x: jnp.argmax(x, 0), floats(37, 20), None, {}),
     "rows gathered": (
         lambda x: jnp.sum(x[:, jnp.arange(20)[::-1]], 0),
         floats(8, 20), "along memory", {},
