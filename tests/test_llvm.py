@@ -537,6 +537,24 @@ def test_loops_of_few_steps_stay_loops(n, kept):
     np.testing.assert_array_equal(f(x), x * 2 + x[0])
 
 
+def test_columns_are_not_gathered():
+    # An instruction of 16 loads takes longer than 16 instructions.
+    x = rng.normal(size=(9000, 10)).astype("f4")
+    f = mj.jit(lambda x: x[:, 3] * x[:, 2] + x[:, 0])
+    module = llvm_engine.optimised(f.lower(x).compile().as_text("llvm"))
+    code = llvm_target.shared_machine("thorough").emit_assembly(module)
+    assert "gather" not in code
+    np.testing.assert_allclose(f(x), x[:, 3] * x[:, 2] + x[:, 0], 1e-5, 1e-6)
+
+
+def test_loops_that_store_where_told_have_no_vectors():
+    x, at = np.arange(1000.0, dtype="float32"), np.arange(1000)[::-1].copy()
+    f = mj.jit(lambda x, at: jnp.zeros(1000).at[at].set(x * 2))
+    text = f.lower(x, at).compile().as_text("llvm")
+    assert text.count('"llvm.loop.vectorize.enable", i1 false') == 1
+    np.testing.assert_array_equal(f(x, at), x[::-1] * 2)
+
+
 @pytest.mark.chapter(24)
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
 def test_extremes_of_floats_are_totals_of_integers(name):

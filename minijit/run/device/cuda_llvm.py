@@ -123,9 +123,10 @@ class CudaWriter(LoopWriter):
             yield counter
             self.together = stmt.axis.kind == "vector"
 
-    def note_of_loop(self, extent):
+    def note_of_loop(self):
         """LLVM makes one load of several if they are written out."""
-        return self.unrolled("full") if self.together else ""
+        full = '!"llvm.loop.unroll.full"'
+        return self.note_at_end(full) if self.together else ""
 
     def share(self, stmt, extent, threads):
         self.together = False
@@ -149,7 +150,7 @@ class CudaWriter(LoopWriter):
         self.begin(f"next{k}")
         self.line(f"{counter}n = add nuw nsw {kind} {counter}, {step}")
         more = self.do(f"icmp slt {kind} {counter}n, {extent}")
-        note = self.note_of_loop(extent)
+        note = self.note_of_loop()
         self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
         self.begin(f"done{k}")
 

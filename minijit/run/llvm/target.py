@@ -23,6 +23,10 @@ LEVELS = {
     "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
 }
 
+# Instructions that load and store a vector's numbers one here, one there: a core takes
+# several times as long for one of them as for as many loads and stores of numbers.
+RATHER_NOT = "prefer-no-gather", "prefer-no-scatter"
+
 
 @functools.cache
 def binding():
@@ -118,7 +122,8 @@ def host():
     """
     here, level = binding().get_host_cpu_features(), os.environ.get("MINIJIT_TARGET")
     if not level:
-        return binding().get_host_cpu_name(), here.flatten()
+        rather = "".join(f",+{way}" for way in RATHER_NOT if here.get("avx2"))
+        return binding().get_host_cpu_name(), here.flatten() + rather
     levels = list(LEVELS)
     if level not in levels:
         raise ValueError(
@@ -129,7 +134,8 @@ def host():
         raise ValueError(
             f"MINIJIT_TARGET is {level}, but this machine has no {', '.join(lacks)}"
         )
-    return level, ",".join(f"+{feature}" for feature in has)
+    rather = RATHER_NOT if "avx2" in has else ()
+    return level, ",".join(f"+{feature}" for feature in (*has, *rather))
 
 
 def converts(dtype):

@@ -180,7 +180,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         self.begin(f"next{k}")
         self.line(f"{counter}n = add nuw nsw i64 {counter}, 1")
         more = self.do(f"icmp slt i64 {counter}n, {extent}")
-        note = self.note_of_loop(extent)
+        note = self.note_of_loop(stmt, extent)
         self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
         self.begin(f"done{k}")
 
