@@ -318,6 +318,10 @@ def reduce(operands, init_values, computation, dimensions, out_sharding=None):
                 "reduce operand dtypes should match corresponding initial value "
                 f"dtypes, got operands of {dtype} and initial values of {init_dtype}"
             )
+        if np.shape(init) != ():
+            raise ValueError(
+                f"reduce found non-scalar initial value, of shape {np.shape(init)}"
+            )
     if monoid:
         return computation(monoid.reduce(operands, dimensions), init_values)
     trees = lambda sides: builtins.map(tree.unflatten, sides)

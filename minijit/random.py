@@ -765,7 +765,9 @@ def orthogonal(key, n, shape=(), dtype=None, m=None):
       n, m: ints; m is n by default.
       shape: of the array of matrices.
     """
-    data, dtype = checked("orthogonal", key, dtype)
+    data, dtype = checked(
+        "orthogonal", key, dtype, kind=np.inexact, what="a float or complex dtype"
+    )
     n = arguments.static_int(n, "n")
     m = n if m is None else arguments.static_int(m, "m")
     if min(n, m) < 0:

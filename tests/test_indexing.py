@@ -483,15 +483,17 @@ def test_ill_formed_gathers_and_scatters():
 
     assert shape() == (2, 4)
     for changes, message in [
-        ({"slice_sizes": (1,)}, "one slice size for every operand dimension"),
+        ({"slice_sizes": (1,)}, "one slice size for every input dimension"),
         ({"slice_sizes": (1, 5)}, "out of range"),
-        ({"slice_sizes": (2, 4)}, "only collapse slice dims of size 1"),
-        ({"offset_dims": (2,)}, "range \\[0, 2\\)"),
-        ({"offset_dims": (0, 1)}, "range|window axes"),
-        ({"collapsed_slice_dims": (1, 0)}, "sorted"),
-        ({"start_index_map": (0, 1)}, "index map and index vectors of size 1"),
-        ({"start_index_map": (0, 0)}, "repeat"),
-        ({"operand_batching_dims": (0,)}, "disjoint|equal"),
+        ({"slice_sizes": (2, 4)}, "only collapse slice dims with bound 1"),
+        ({"offset_dims": (2,)}, "Offset dimension 0 .* out of bounds"),
+        ({"offset_dims": (0, 1)}, "either be a offset dimension or"),
+        ({"collapsed_slice_dims": (1, 0)}, "collapsed_slice_dims .* be sorted"),
+        ({"start_index_map": (0, 1)}, "2 elements in start_index_map and"),
+        ({"start_index_map": (0, 0)}, "start_index_map in gather op must not repeat"),
+        ({"operand_batching_dims": (0,)}, "operand_batching_dims .* be disjoint"),
+        ({"start_indices_batching_dims": (1,)}, "cannot have the index vector"),
+        ({"start_indices_batching_dims": (2,)}, "valid range is \\[0, 2\\)"),
         ({"indices": ShapedArray((2, 1), np.dtype("f4"))}, "must be integers"),
         ({"indices": ShapedArray((), np.dtype("i4"))}, "axis that holds index vectors"),
     ]:
@@ -500,9 +502,9 @@ def test_ill_formed_gathers_and_scatters():
     numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
     rule = shape_rules[scatter_ops.scatter_add_p]
     for updates, dtype, message in [
-        ((2,), "f4", "updates must be of rank 2"),
+        ((2,), "f4", "must be of rank 2; got 1"),
         ((2, 5), "f4", "larger along axis 1"),
-        ((3, 4), "f4", "batch sizes \\(3,\\)"),
+        ((3, 4), "f4", "of the scatter dimensions of updates \\(3, 4\\), \\(3,\\)"),
         ((2, 4), "i4", "same dtypes"),
     ]:
         with pytest.raises(TypeError, match=message):

@@ -482,3 +482,20 @@ def test_copies_of_tracers_are_themselves():
     assert mj.vmap(square)(jnp.array([2.0, 3.0])).tolist() == [4.0, 9.0]
     x = jnp.ones(2)
     assert copy.deepcopy(x) is x
+
+
+def test_what_lax_s_own_functions_are_called(without_jax):
+    with mj.as_jax():
+        from jax._src.lax import lax as internal
+
+        f32 = np.dtype("float32")
+        assert internal._eye(f32, (2, 3), 1).tolist() == np.eye(2, 3, 1).tolist()
+        assert internal._tri(f32, (2, 3), 0).tolist() == np.tri(2, 3).tolist()
+        cube = internal._delta(f32, (2, 3, 2), (0, 2))
+        assert [x.tolist() for x in cube[:, 1]] == [[1, 0], [0, 1]]
+        assert internal._const(jnp.float16(1), 2).dtype == np.float16
+        assert internal._const(1.0, 2) == 2.0 and internal.add is mj.lax.add
+        weak = internal._convert_element_type(np.int32(1), np.float32, weak_type=True)
+        assert weak.weak_type and weak.dtype == np.float32
+        jaxpr = mj.make_jaxpr(lambda: internal.asarray(1.0))()
+        assert not jaxpr.eqns

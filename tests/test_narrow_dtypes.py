@@ -113,3 +113,16 @@ def test_loops_carry_and_collect_them_as_they_are(name):
     ):
         assert got.dtype == want.dtype
         np.testing.assert_array_equal(np.asarray(got).view("u1"), want.view("u1"))
+
+
+def test_views_pack_them():
+    """Two elements of int4 are a byte, four of int2; the first has its lowest bits."""
+    x = jnp.array([1, -2, 7, -8, 0, 3, -1, 5], "int4")
+    wanted = np.array([0xE1, 0x87, 0x30, 0x5F], np.uint8)
+    as_dtype = lambda x, dtype: x.view(dtype)
+    for view in (as_dtype, mj.jit(as_dtype, static_argnums=1)):
+        assert view(x, "uint8").tolist() == wanted.tolist()
+        assert view(x, "float32").tolist() == wanted.view(np.float32).tolist()
+        assert view(view(x, "float32"), "int4").tolist() == x.tolist()
+        assert view(x, "uint4").tolist() == [1, 14, 7, 8, 0, 3, 15, 5]
+        assert view(jnp.array([0b11100100], "uint8"), "uint2").tolist() == [0, 1, 2, 3]

@@ -301,3 +301,8 @@ def test_a_function_of_the_library_is_shared(capsys):
     for _ in range(2):
         mj.jit(lambda v: print("traced") or nn.relu(v))(jnp.ones(3))
     assert capsys.readouterr().out == "traced\n"
+
+
+def test_one_hot_of_floats_warns():
+    with pytest.warns(DeprecationWarning, match="should be integer-typed"):
+        assert nn.one_hot(jnp.array([1.0]), 3).tolist() == [[0, 1, 0]]

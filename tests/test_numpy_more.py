@@ -460,3 +460,33 @@ def test_arrays_without_elements_have_statistics_and_largest_elements():
     assert padded.shape == (6, 7) and np.isnan(np.asarray(padded)).all()
     with pytest.raises(ValueError, match="stat_length of 0"):
         jnp.pad(np.zeros((3, 1), "f4"), 3, mode="mean", stat_length=0)
+
+
+def test_diagonals_and_indices_beyond_the_array():
+    assert jnp.eye(2, k=-(2**100)).tolist() == jnp.eye(2, k=2**100).tolist()
+    assert jnp.eye(2, 3, k=2).tolist() == np.eye(2, 3, k=2).tolist()
+    x, beyond = np.arange(12), np.array([14, -2, 3])
+    np.put(wanted := x.copy(), beyond, 99, mode="clip")
+    got = jnp.put(jnp.asarray(x), beyond, 99, mode="clip", inplace=False)
+    assert got.tolist() == wanted.tolist()
+    assert jnp.mgrid[()].shape == np.mgrid[()].shape and jnp.ogrid[()] == []
+
+
+def test_a_mask_of_ints_is_refused_by_the_reduction_that_got_it():
+    for name in ("sum", "mean", "var", "std", "nanmean", "nanvar", "nanstd", "max"):
+        with pytest.raises(ValueError, match=f"jnp.{name}: where must be None or"):
+            getattr(jnp, name)(jnp.zeros(3), where=np.ones(3, int), **(
+                {"initial": 0} if name == "max" else {}
+            ))
+
+
+def test_top_k_of_more_than_an_index_counts():
+    long = mj.ShapeDtypeStruct((2**31 + 1,), np.float32)
+    with pytest.raises(ValueError, match="int32 indices, which will overflow"):
+        mj.eval_shape(lambda x: lax.top_k(x, 3), long)
+
+
+def test_reduce_takes_scalars_to_start_from():
+    start = {"x": np.ones(5, np.float32)}
+    with pytest.raises(ValueError, match="found non-scalar initial value"):
+        lax.reduce(start, start, lambda x, y: {"x": x["x"] + y["x"]}, [0])

@@ -482,3 +482,10 @@ def test_stop_gradient():
 def test_stop_gradient_prints_as_jax_s(jax):
     want = str(jax.make_jaxpr(jax.lax.stop_gradient)(1.0))
     assert str(mj.make_jaxpr(lax.stop_gradient)(1.0)) == want
+
+
+def test_orthogonal_matrices_of_complex_numbers():
+    q = np.asarray(random.orthogonal(random.key(0), 3, (2,), np.complex64))
+    np.testing.assert_allclose(q @ q.conj().mT, [np.eye(3)] * 2, atol=1e-5)
+    with pytest.raises(ValueError, match="a float or complex dtype"):
+        random.orthogonal(random.key(0), 3, (), int)

@@ -351,6 +351,11 @@ def test_bessel_functions_and_spherical_harmonics():
     wanted = np.moveaxis(values[:, :4], 0, 1)
     got = ours.special.lpmn_values(3, 3, z, False)
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    values, slopes = ours.special.lpmn(3, 3, z[:2])
+    np.testing.assert_allclose(values, got[..., :2])
+    step = ours.special.lpmn_values(3, 3, z[:2] + 1e-2, False)
+    step = step - ours.special.lpmn_values(3, 3, z[:2] - 1e-2, False)
+    np.testing.assert_allclose(slopes, step / 2e-2, rtol=1e-2, atol=1e-2)
     wave = theirs.sph_harm_y(3, 2, np.arccos(np.asarray(z)), 0.0).real
     got = ours.special.lpmn_values(3, 3, z, True)[2, 3]
     np.testing.assert_allclose(got, wave, rtol=1e-5, atol=1e-6)
@@ -564,3 +569,27 @@ def test_what_rotations_refuse():
     for call, error, text in bad:
         with pytest.raises(error, match=text):
             call()
+
+
+def test_betaln_of_large_arguments():
+    """Logarithms of gamma cancel there: what is left is a logarithm, or b log(a)."""
+    big = A(1.0, 10.0, 1e5, 1e10, 1e20, 1e30)
+    got, slopes = mj.jvp(ours.special.betaln, (big, 1.0), (big, 0.0))
+    np.testing.assert_allclose(got, -np.log(big), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(slopes[:4], -1, rtol=1e-5)
+    a, b = 10.0 ** np.random.default_rng(0).uniform(-2, 6, (2, 500))
+    from scipy.special import betaln
+
+    wanted = betaln(a, b)
+    got = ours.special.betaln(A(*a), A(*b))
+    np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=2e-6)
+
+
+def test_zeta_of_large_exponents():
+    got = ours.special.zeta(A(1e5, 1e19, 1e10, 1e5), A(1.0, 40.0, 30.0, 0.5))
+    np.testing.assert_array_equal(got, [1, 0, 0, np.inf])
+
+
+def test_polar_of_half_precision():
+    with pytest.raises(NotImplementedError, match="use float32"):
+        ours.linalg.polar(mj.numpy.ones((2, 2), mj.numpy.bfloat16))

@@ -50,7 +50,7 @@ sources = {
     "_src.interpreters.batching": ["interpreters.batching"],
     "_src.interpreters.mlir": ["interpreters.mlir"],
     "_src.interpreters.partial_eval": ["interpreters.partial_eval"],
-    "_src.lax.lax": ["lax"],
+    "_src.lax.lax": ["jaxcompat.lax_internals", "lax"],
     "_src.linear_util": ["extend.linear_util"],
     "_src.numpy.lax_numpy": ["numpy"],
     "_src.literals": [],

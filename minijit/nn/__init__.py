@@ -10,6 +10,7 @@ Values and derivatives are JAX's, at corners too: the derivative of `relu` at 0 
 """
 
 import operator
+import warnings
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ..numpy import arguments, core, tanh as tanh
 from ..trace import dtypes
 from ..trace.api import calls
 from ..trace.base import names as _names
+from ..trace.base.errors import user_level
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.stop_gradient import stop_gradient
 from . import initializers as initializers
@@ -317,6 +319,12 @@ def one_hot(x, num_classes, *, dtype=None, axis=-1):
     """
     num_classes = arguments.static_int(num_classes, "num_classes of one_hot")
     x = jnp.asarray(x)
+    if not dtypes.issubdtype(x.dtype, np.integer):
+        warnings.warn(
+            f"jax.nn.one_hot input should be integer-typed; got dtype={x.dtype}",
+            DeprecationWarning,
+            stacklevel=user_level(),
+        )
     dtype = dtypes.user_dtype(float if dtype is None else dtype, "one_hot")
     if not isinstance(axis, int) and not hasattr(axis, "__index__"):
         return named_one_hot(x, num_classes, dtype, axis)

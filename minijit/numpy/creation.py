@@ -191,6 +191,8 @@ class Grid:
         self.sparse = sparse
 
     def __getitem__(self, key):
+        if key == ():
+            return [] if self.sparse else zeros(0, int)
         keys = key if isinstance(key, tuple) else (key,)
         axes = promote_dtypes([numbers_of_slice(k) for k in keys])
         if not isinstance(key, tuple):

@@ -379,6 +379,9 @@ def eye(N, M=None, k=0, dtype=None, *, device=None):
     shape = canonical_shape((N, N if M is None else M))
     if builtins.min(shape) < 0:
         raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
+    if isinstance(k, int):
+        # A diagonal beyond a corner is as empty as the first one outside.
+        k = builtins.max(-shape[0], builtins.min(k, shape[1]))
     kind = dtypes.dtype(k)
     if np_shape(k) != () or kind.kind not in "iu":
         raise ValueError(f"k must be a scalar integer; got {k}")

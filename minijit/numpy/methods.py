@@ -30,7 +30,7 @@ def view(x, dtype=None, type=None):
     if dtype is None or dtypes.user_dtype(dtype, "view") == x.dtype:
         return x
     dtype = dtypes.user_dtype(dtype, "view")
-    old, new = x.dtype.itemsize, dtype.itemsize
+    old, new = bits.bits_of(x.dtype), bits.bits_of(dtype)
     if x.ndim == 0:
         if old != new:
             raise ValueError(
@@ -50,7 +50,7 @@ def view(x, dtype=None, type=None):
         parts = stack([real(x), imag(x)], -1)
         return view(reshape(parts, (*x.shape[:-1], 2 * x.shape[-1])), dtype)
     if dtype.kind == "c":
-        parts = view(x, np.dtype(f"f{new // 2}"))
+        parts = view(x, np.dtype(f"f{new // 16}"))
         return complex_numbers.complex(parts[..., ::2], parts[..., 1::2])
     if old < new:
         x = reshape(x, (*x.shape[:-1], x.shape[-1] * old // new, new // old))

@@ -72,13 +72,20 @@ def needs_identity(name, sizes, where):
 
 def masked(name, x, mask, value):
     """`x` with `value` where a mask of bools does not hold."""
+    return choose_where(checked_mask(name, mask), x, convert(value, x.dtype))
+
+
+def checked_mask(name, mask):
+    """The argument `where` of a reduction, or an error that names the reduction."""
+    if mask is None:
+        return None
     mask, = arrays(name, mask)
     if mask.dtype != np.bool_:
         raise ValueError(
             f"jnp.{name}: where must be None or a boolean array; got "
             f"where.dtype={mask.dtype}."
         )
-    return choose_where(mask, x, convert(value, x.dtype))
+    return mask
 
 
 def accumulate_dtype(dtype, name, asked, promote_integers=True):
@@ -166,6 +173,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=None):
     """The mean over axes, where a mask holds.  JAX: `jnp.mean`."""
     x, = arrays("mean", a)
     no_out("mean", out)
+    where = checked_mask("mean", where)
     axis = canonical_axes(axis, x.ndim, IndexError)
     given = dtypes.to_inexact_dtype(x.dtype) if dtype is None else dtype
     work, result = accumulate_dtype(given, "mean", dtype)
@@ -188,6 +196,7 @@ def var(
     """The variance over axes: mean square distance from the mean.  JAX: `jnp.var`."""
     no_out("var", out)
     x, = arrays("var", a)
+    where = checked_mask("var", where)
     if correction is not None and ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
     axis = canonical_axes(axis, x.ndim, IndexError)
@@ -229,6 +238,7 @@ def std(
 ):  # fmt: skip
     """The standard deviation over axes: the root of `var`.  JAX: `jnp.std`."""
     no_out("std", out)
+    where = checked_mask("std", where)
     options = {"where": where, "mean": mean, "correction": correction}
     return sqrt(var(a, axis, dtype, None, ddof, keepdims, **options))
 

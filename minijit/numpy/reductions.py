@@ -21,7 +21,18 @@ from .core import (
 from .elementwise import choose_where
 from .making import asarray, inexact_dtype
 from .mathematics import conj, real
-from .reducing import all, argmax, argmin, max, mean, min, prod, sum, variance_dtypes
+from .reducing import (
+    all,
+    argmax,
+    argmin,
+    checked_mask,
+    max,
+    mean,
+    min,
+    prod,
+    sum,
+    variance_dtypes,
+)
 from .shapes import broadcast_to, expand_dims, transpose
 
 amax, amin = max, min
@@ -82,6 +93,7 @@ nansum, nanprod = ignoring_nan(sum, 0), ignoring_nan(prod, 1)
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=False, where=None):
     """`mean` of what is not NaN.  JAX: `jnp.nanmean`."""
     no_out("nanmean", out)
+    where = checked_mask("nanmean", where)
     x, = arrays("nanmean", a)
     if x.dtype.kind in "biu":
         return mean(x, axis, dtype, keepdims=keepdims, where=where)
@@ -96,6 +108,7 @@ def nanvar(
 ):
     """`var` of what is not NaN.  JAX: `jnp.nanvar`."""
     no_out("nanvar", out)
+    where = checked_mask("nanvar", where)
     x, = arrays("nanvar", a)
     work, result = variance_dtypes(x.dtype, dtype)
     x = convert(x, work)
@@ -119,6 +132,7 @@ def nanstd(
 ):
     """`std` of what is not NaN.  JAX: `jnp.nanstd`."""
     no_out("nanstd", out)
+    where = checked_mask("nanstd", where)
     return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
 
 

@@ -255,9 +255,12 @@ def put(a, ind, v, mode=None, *, inplace=True):
     v = resize(v, (i.size,))
     if mode == "wrap":
         i = mod(i, convert(x.size, i.dtype))
-    elif mode not in (None, "clip"):
+    elif mode == "clip":
+        # A negative index is the first one here, as in NumPy: it does not count back.
+        i = clip(i, 0, x.size - 1)
+    elif mode is not None:
         raise ValueError(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
-    flat = ravel(x).at[i].set(v, mode="clip" if mode == "clip" else "drop")
+    flat = ravel(x).at[i].set(v, mode="drop")
     return reshape(flat, x.shape)
 
 

@@ -11,9 +11,18 @@ from ..compile.lower.elements import affine, one_operation
 from ..compile.lower.walk import Elements, lower_rules
 from ..compile.simplify import exact_rules, folding as simplify
 from ..trace import dtypes
-from ..trace.array import on_numpy, shape_rules
+from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
-from ..trace.primitives import binary, of_one, of_two, unary
+from ..trace.primitives import (
+    binary,
+    bitwise_and,
+    broadcast_in_dim,
+    convert,
+    of_one,
+    of_two,
+    reduce_or,
+    unary,
+)
 from ..trace.shape_checks import complexes, integer, is_kind
 from ..transform.batching import vmap as batching
 from ..transform.batching.vmap import batch_rules, move_axis
@@ -144,7 +153,46 @@ def bitcast_convert_type(operand, new_dtype):
     last axis, whose elements it joins.
     """
     new_dtype = dtypes.user_dtype(new_dtype, "bitcast_convert_type")
+    aval = aval_of(operand)
+    if not (is_kind(aval.dtype, opaque) or is_kind(new_dtype, opaque)):
+        old, new = bits_of(aval.dtype), bits_of(new_dtype)
+        if min(old, new) < 8 and old != new:
+            return bitcast_of_parts(operand, new_dtype, old, new)
     return bitcast_convert_type_p.bind(operand, new_dtype=new_dtype)
+
+
+def bits_of(dtype):
+    """How many bits an element of a dtype has: 4 for int4, 8 for bool."""
+    if dtype.kind == "V" and not dtypes.issubdtype(dtype, dtypes.extended):
+        is_float = dtypes.issubdtype(dtype, np.floating)
+        return (dtypes.finfo if is_float else dtypes.iinfo)(dtype).bits
+    return 8 * dtype.itemsize
+
+
+def bitcast_of_parts(x, new_dtype, old, new):
+    """`bitcast_convert_type` where an element has less bits than a byte.
+
+    Such elements lie in bytes of their own here, so that numbers are joined and split
+    by arithmetic: a part of `k` bits that comes i-th counts 2**(k * i).
+    """
+    word, part = np.dtype(f"uint{max(old, new, 8)}"), min(old, new)
+    whole = dtypes.user_dtype(f"uint{old}", "bitcast_convert_type")
+    x = convert(bitcast_convert_type_p.bind(x, new_dtype=whole), word)
+    distances = np.arange(max(old, new) // part) * part
+    if old > new:
+        x = broadcast_in_dim(x, (*x.shape, distances.size), range(x.ndim))
+        x = shift_right_logical(x, np.broadcast_to(distances, x.shape).astype(word))
+        x = bitwise_and(x, np.full(x.shape, 2**part - 1, word))
+    elif x.shape[-1:] == distances.shape:
+        x = shift_left(x, np.broadcast_to(distances, x.shape).astype(word))
+        x = reduce_or(x, (x.ndim - 1,))
+    else:
+        raise ValueError(
+            f"Attempting to convert array of shape {x.shape} from {old} bits to {new}: "
+            f"its last axis must have size {distances.size}, one for each part"
+        )
+    unsigned_new = dtypes.user_dtype(f"uint{new}", "bitcast_convert_type")
+    return bitcast_convert_type_p.bind(convert(x, unsigned_new), new_dtype=new_dtype)
 
 
 linearize_rules |= linearize.constant(*shifts, *counts, bitcast_convert_type_p)

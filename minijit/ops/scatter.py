@@ -173,54 +173,91 @@ def default_fill(dtype):
     return math.nan
 
 
-def check_dims(axes, rank, name, ascending=True):
+def check_dims(name, field, axes, rank, ascending=True):
     """Raise unless `axes` are distinct axes of an array of this rank, in order."""
-    if len(set(axes)) != len(axes):
-        raise TypeError(f"{name} must not repeat an axis, got {axes}")
     if ascending and list(axes) != sorted(axes):
-        raise TypeError(f"{name} must be sorted, got {axes}")
+        raise TypeError(f"{field} in {name} op must be sorted, got {axes}")
+    if len(set(axes)) != len(axes):
+        raise TypeError(f"{field} in {name} op must not repeat an axis, got {axes}")
     if not all(0 <= axis < rank for axis in axes):
-        raise TypeError(f"{name} must be in the range [0, {rank}), got {axes}")
+        raise TypeError(
+            f"Invalid {field} set in {name} op; valid range is [0, {rank}), got {axes}"
+        )
 
 
-def check_index_axes(name, operand, indices, collapsed, index_map, batching, batched):
-    """The checks that gather and scatter share; see their dimension numbers."""
+def rank_around_windows(name, indices, window_dims):
+    """How many axes a gather's result has, or a scatter's updates."""
     if indices.dtype.kind not in "iu":
         raise TypeError(f"{name} indices must be integers, got {indices.dtype}")
     if indices.ndim == 0:
         raise TypeError(f"{name} indices must have an axis that holds index vectors")
-    check_dims(collapsed, operand.ndim, f"{name} collapsed or inserted dims")
-    check_dims(index_map, operand.ndim, f"{name} index map", ascending=False)
-    check_dims(batching, operand.ndim, f"{name} operand_batching_dims")
-    check_dims(batched, indices.ndim - 1, f"{name} indices_batching_dims", False)
-    if not set(batching).isdisjoint((*collapsed, *index_map)):
-        raise TypeError(
-            f"{name} operand_batching_dims {batching} must be disjoint from the "
-            f"collapsed or inserted dims {collapsed} and the index map {index_map}"
-        )
+    return len(window_dims) + indices.ndim - 1
+
+
+def check_index_axes(name, operand, indices, numbers):
+    """The checks that gather and scatter share; see their dimension numbers."""
+    _, *fields = numbers._fields
+    _, *found = numbers
+    last = indices.ndim - 1
+    for i, (field, axes) in enumerate(zip(fields, found, strict=True)):
+        # Those of the indices may come in any order, and so may those that they index.
+        rank = indices.ndim if i == 3 else operand.ndim
+        check_dims(name, field, axes, rank, ascending=i in (0, 2))
+    collapsed, index_map, batching, batched = found
+    op = f"{name.capitalize()} op"
+    for field, axes in zip(fields[:2], (collapsed, index_map), strict=True):
+        if not set(batching).isdisjoint(axes):
+            raise TypeError(
+                f"{field} and {fields[2]} in {name} op must be disjoint, got {axes} "
+                f"and {batching}"
+            )
     if len(index_map) != indices.shape[-1]:
         raise TypeError(
-            f"{name} has {len(index_map)} axes in its index map and index vectors of "
-            f"size {indices.shape[-1]}: indices of shape {indices.shape}"
+            f"{op} has {len(index_map)} elements in {fields[1]} and the bound of "
+            f"dimension index_vector_dim={last} of indices is {indices.shape[-1]}. "
+            "These two numbers must be equal."
+        )
+    if last in batched:
+        raise TypeError(
+            f"{op} cannot have the index vector dimension as a batching dimension, got "
+            f"{fields[3]} {batched} for indices of shape {indices.shape}"
+        )
+    if len(batching) != len(batched):
+        raise TypeError(
+            f"{op} requires equal numbers of {fields[2]} and {fields[3]}, got "
+            f"{batching} and {batched}"
         )
     left = tuple(operand.shape[d] for d in batching)
     right = tuple(indices.shape[d] for d in batched)
     if left != right:
         raise TypeError(
-            f"{name} requires batching dims of equal sizes, got {left} in the operand "
-            f"and {right} in the indices"
+            f"{op} requires operand batching dimensions and indices batching "
+            f"dimensions to have the same shape, got {left} and {right}"
         )
 
 
 def gather_shape(operand, indices, *, dimension_numbers, slice_sizes, **params):
     offset, collapsed, _, batching, _ = dimension_numbers
-    check_index_axes("gather", operand, indices, *dimension_numbers[1:])
-    rank = len(offset) + indices.ndim - 1
-    check_dims(offset, rank, "gather offset_dims")
+    rank = rank_around_windows("gather", indices, offset)
+    for i, axis in enumerate(offset):
+        if not 0 <= axis < rank:
+            raise TypeError(
+                f"Offset dimension {i} in gather op is out of bounds; got {axis}, but "
+                f"the result has {rank} axes"
+            )
+    check_dims("gather", "offset_dims", offset, rank)
+    check_index_axes("gather", operand, indices, dimension_numbers)
     if len(slice_sizes) != operand.ndim:
         raise TypeError(
-            "gather must have one slice size for every operand dimension, got "
+            "Gather op must have one slice size for every input dimension, got "
             f"slice_sizes {slice_sizes} for operand shape {operand.shape}"
+        )
+    window = window_axes(operand.ndim, collapsed, batching)
+    if len(window) != len(offset):
+        raise TypeError(
+            "All components of the offset index in a gather op must either be a offset "
+            f"dimension or explicitly collapsed/batching, got {len(window)} axes that "
+            f"are not collapsed and offset_dims {offset}"
         )
     for i, (size, n) in enumerate(zip(slice_sizes, operand.shape, strict=True)):
         if not 0 <= size <= n and 0 not in indices.shape:
@@ -228,22 +265,18 @@ def gather_shape(operand, indices, *, dimension_numbers, slice_sizes, **params):
                 f"Slice size at index {i} in gather op is out of range, must be within "
                 f"[0, {n} + 1), got {size}."
             )
-    if any(slice_sizes[d] != 1 for d in collapsed):
-        raise TypeError(
-            "gather can only collapse slice dims of size 1, got slice_sizes "
-            f"{slice_sizes} and collapsed_slice_dims {collapsed}"
-        )
-    if any(slice_sizes[d] > 1 for d in batching):
-        raise TypeError(
-            "gather operand batching dims must have slice size 1, got slice_sizes "
-            f"{slice_sizes} and operand_batching_dims {batching}"
-        )
-    window = window_axes(operand.ndim, collapsed, batching)
-    if len(window) != len(offset):
-        raise TypeError(
-            f"gather has {len(window)} window axes that are not collapsed, but "
-            f"offset_dims {offset}"
-        )
+    for i, d in enumerate(collapsed):
+        if slice_sizes[d] != 1:
+            raise TypeError(
+                "Gather op can only collapse slice dims with bound 1, but bound is "
+                f"{slice_sizes[d]} for index {d} at position {i}."
+            )
+    for i, d in enumerate(batching):
+        if slice_sizes[d] > 1:
+            raise TypeError(
+                "Gather op can only have operand batching dims with bound 0/1, but "
+                f"bound is {slice_sizes[d]} for index {d} at position {i}."
+            )
     batch = iter(indices.shape[:-1])
     sizes = iter([slice_sizes[d] for d in window])
     shape = tuple(next(sizes if i in offset else batch) for i in range(rank))
@@ -398,33 +431,36 @@ scatter_max = partial(bind_scatter, scatter_max_p)
 def scatter_shape(name, operand, indices, updates, *, dimension_numbers, **params):
     """The shape rule of the scatters: the operand's type, if the updates fit."""
     window_dims, inserted, _, batching, _ = dimension_numbers
-    check_index_axes(name, operand, indices, *dimension_numbers[1:])
     check_same_dtypes(name, (operand, updates))
     if operand.dtype.kind == "b" and name in arithmetic_scatters:
         raise TypeError(f"{name} does not accept dtype bool: use x.at[i].max or min.")
-    rank = len(window_dims) + indices.ndim - 1
+    rank = rank_around_windows(name, indices, window_dims)
     if updates.ndim != rank:
         raise TypeError(
-            f"{name} updates must be of rank {rank}, got shape {updates.shape}"
+            f"Updates tensor must be of rank {rank}; got {updates.ndim}, a shape "
+            f"{updates.shape} in {name}"
         )
-    check_dims(window_dims, rank, f"{name} update_window_dims")
+    check_dims("scatter", "update_window_dims", window_dims, rank)
+    check_index_axes("scatter", operand, indices, dimension_numbers)
     window = window_axes(operand.ndim, inserted, batching)
     if len(window) != len(window_dims):
+        size = len(window_dims) + len(inserted) + len(batching)
         raise TypeError(
-            f"{name} has {len(window)} window axes that are not inserted, but "
-            f"update_window_dims {window_dims}"
+            f"Scatter op has window of size {size}; doesn't match operand of rank "
+            f"{operand.ndim}."
         )
     for d, u in zip(window, window_dims, strict=True):
         if updates.shape[u] > operand.shape[d]:
             raise TypeError(
-                f"{name} updates of shape {updates.shape} are larger along axis {u} "
-                f"than the operand of shape {operand.shape} along axis {d}"
+                "Bounds of the window dimensions of updates must not exceed those of "
+                f"the operand: updates of shape {updates.shape} are larger along axis "
+                f"{u} than the operand of shape {operand.shape} along axis {d}"
             )
     batch = tuple(n for i, n in enumerate(updates.shape) if i not in window_dims)
     if batch != indices.shape[:-1]:
         raise TypeError(
-            f"{name} updates have batch sizes {batch}, and the indices have "
-            f"{indices.shape[:-1]}: updates {updates.shape}, indices {indices.shape}"
+            f"Bounds of the scatter dimensions of updates {updates.shape}, {batch}, "
+            f"must be those of the indices {indices.shape}, {indices.shape[:-1]}"
         )
     return operand
 

@@ -111,6 +111,11 @@ def top_k_shape(x, *, k, axis):
             f"k argument to top_k must be no larger than size along axis; got k={k} "
             f"with shape={x.shape} and axis={axis}"
         )
+    if x.shape[axis] > np.iinfo(np.int32).max:
+        raise ValueError(
+            "top_k returns int32 indices, which will overflow for array dimensions "
+            f"that are larger than the maximum int32, got {x.shape}"
+        )
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     values = x.update(shape=shape)
     return [values, values.update(dtype=np.dtype(np.int32), weak_type=False)]

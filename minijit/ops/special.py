@@ -151,7 +151,13 @@ eval_rules |= on_wide({igamma_p: special("gammainc"), igammac_p: special("gammai
 eval_rules |= on_wide({bessel_i0e_p: special("i0e")})
 eval_rules |= on_wide({bessel_i1e_p: lambda x: np.copysign(special("i1e")(x), x)})
 eval_rules |= on_wide({regularized_incomplete_beta_p: special("betainc")})
-eval_rules |= on_wide({zeta_p: special("zeta")})
+def zeta_value(s, q):
+    """SciPy's, and for exponents at which it overflows its first term, q**-s."""
+    first = np.power(q, -s)
+    return np.where((s > 1e4) & (q > 0), first, special("zeta")(s, q))
+
+
+eval_rules |= on_wide({zeta_p: zeta_value})
 
 
 

@@ -306,6 +306,8 @@ def polar(a, side="right", *, method="qdwh", eps=None, max_iterations=None):
         raise ValueError("The argument `side` must be either 'right' or 'left'.")
     if method not in ("qdwh", "svd"):
         raise ValueError(f"Unknown polar decomposition method {method}.")
+    if a.dtype.itemsize == 2:
+        raise NotImplementedError(f"polar of {a.dtype} is not there: use float32.")
     u, s, vh = jnp.linalg.svd(a, full_matrices=False)
     s = s.astype(u.dtype)
     if side == "right":

@@ -111,7 +111,28 @@ def factorial(n, exact=False):
 def betaln(a, b):
     """log |beta(a, b)|."""
     a, b = promoted("betaln", a, b)
-    return lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
+    a, b = jnp.maximum(a, b), jnp.minimum(a, b)
+    # Of large arguments lgamma's terms are huge and cancel: what is left of Stirling's
+    # formula is written out.
+    is_large, both_large = a >= 8, b >= 8
+    plain = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
+    a, large_b = jnp.where(is_large, a, 8), jnp.where(both_large, b, 8)
+    rest = after_stirling(a) - after_stirling(a + b)
+    left = (0.5 - a) * jnp.log1p(b / a)
+    of_b = lax.lgamma(b) + b - b * jnp.log(a + b)
+    of_large_b = (
+        0.5 * np.log(2 * np.pi) - 0.5 * jnp.log(large_b) + after_stirling(large_b)
+        - large_b * jnp.log1p(a / large_b)
+    )  # fmt: skip
+    result = rest + left + jnp.where(both_large, of_large_b, of_b)
+    return jnp.where(is_large, result, plain)
+
+
+def after_stirling(x):
+    """lgamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x of 8 or more."""
+    r = 1 / (x * x)
+    terms = 1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188
+    return jnp.polyval(np.array(terms[::-1], x.dtype), r) / x
 
 
 def beta(a, b):
@@ -708,6 +729,22 @@ def lpmn_values(m, n, z, is_normalized):
     return values * norms[..., None].astype(values.dtype)
 
 
+def lpmn(m, n, z):
+    """Legendre functions of the first kind and their derivatives: [order, degree, z].
+
+    Args:
+      m, n: the largest order and degree, which are equal.
+      z: a vector of floats between -1 and 1.
+    """
+    values = lpmn_values(m, n, z, False)
+    order, degree = np.ogrid[: m + 1, : n + 1]
+    z, = promoted("lpmn", z)
+    lower = jnp.pad(values[:, :-1], ((0, 0), (1, 0), (0, 0)))
+    weigh = lambda numbers: numbers[..., None].astype(values.dtype)
+    slopes = weigh(degree) * z * values - weigh(degree + order) * lower
+    return values, slopes / (z * z - 1)
+
+
 def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
     """Spherical harmonics: degrees n >= 0, orders |m| <= n, both integer vectors.
 
@@ -735,6 +772,6 @@ _names.publish(globals(), """
     bernoulli bessel_jn beta betainc betaln boxcox boxcox1p comb dawsn digamma entr erf
     erfc erfcx erfinv exp1 expi expit expn factorial fresnel gamma gammainc gammaincc
     gammaln gammasgn hyp1f1 hyp2f1 i0 i0e i1 i1e kl_div log_ndtr log_softmax loggamma
-    logit logsumexp lpmn_values multigammaln ndtr ndtri owens_t poch polygamma rel_entr
-    sici softmax spence sph_harm_y wofz xlog1py xlogy zeta
+    logit logsumexp lpmn lpmn_values multigammaln ndtr ndtri owens_t poch polygamma
+    rel_entr sici softmax spence sph_harm_y wofz xlog1py xlogy zeta
 """)

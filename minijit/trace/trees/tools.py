@@ -103,12 +103,14 @@ def is_tree_node(typ):
 def flatten_one_level(x):
     """-> (children, data) of one container; ValueError for a leaf.
 
-    JAX: `tree_util.flatten_one_level`: a list has a list of children, others a tuple.
+    JAX: same name: a list or a named tuple has a list of children, others a tuple.
     """
     if not is_tree_node(type(x)):
         raise ValueError(f"can't tree-flatten type: {type(x)}")
     children, data = node_type(type(x)).flatten(x)
-    return x if type(x) is list else tuple(children), data
+    if type(x) is list:
+        return x, data
+    return (list if hasattr(x, "_fields") else tuple)(children), data
 
 
 def flatten_one_level_with_keys(x):
