@@ -25,16 +25,38 @@ def expr_text(expr, names=None, depth=8):
     return expr.text([expr_text(part, names, depth - 1) for part in parts])
 
 
-def operation_text(name, parts, dtype):
-    """An operation on parts that are text already."""
+# The methods `text` of expressions: their parts are text already.
+
+
+def axis_text(axis, parts):
+    return f"axis{axis.extent}"
+
+
+def load_text(load, parts):
+    return f"{load.buffer.name}[{', '.join(parts)}]"
+
+
+def operation_text(expr, parts):
+    name = expr.name
     if name in infix:
         return f"({parts[0]} {infix[name]} {parts[1]})"
     if name in ("convert", "bitcast"):
-        return f"{name}[{short_dtype_name(dtype)}]({parts[0]})"
+        return f"{name}[{short_dtype_name(expr.dtype)}]({parts[0]})"
     return f"{name}({', '.join(parts)})"
 
 
-def number_text(const):
+def reduction_text(reduce, parts):
+    """`add(k in 8: x[k])`; an axis that a loop around it binds is only named."""
+    bound = zip(reduce.axes, parts[len(reduce.bodies) :], strict=True)
+    axes = [f"{n} in {a.extent}" if a.kind == "reduce" else n for a, n in bound]
+    return f"{reduce.op}({', '.join(axes)}: {', '.join(parts[: len(reduce.bodies)])})"
+
+
+def question_text(question, parts):
+    return f"?[{', '.join(parts)}]"
+
+
+def number_text(const, parts=()):
     """A constant; with its dtype unless that is an index's, bool or float32."""
     plain = const.dtype in (INDEX, BOOL, np.dtype("float32"))
     value = str(const.value)

@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 
-from .expression_text import expr_text, number_text, operation_text
+from . import expression_text as texts
 from .graphs import free_axes, nothing
 from .scalars import BOOL, INDEX, bits, certain, comparisons, dtype_bounds, interval_of
 
@@ -53,13 +53,14 @@ class Expr:
         return ()
 
     def __repr__(self):
-        return expr_text(self)
+        return texts.expr_text(self)
 
 
 class Const(Expr):
     """A number known now.  Constants differ if their dtypes or their bits do."""
 
     __slots__ = fields = ("value",)
+    text = texts.number_text
 
     def __new__(cls, value, dtype):
         dtype = np.dtype(dtype)
@@ -72,9 +73,6 @@ class Const(Expr):
             found.bounds = (int(found.value),) * 2 if dtype.kind in "iub" else None
         return found
 
-    def text(self, parts):
-        return number_text(self)
-
 
 class Axis(Expr):
     """One loop's counter, from 0 to `extent` - 1.
@@ -86,24 +84,23 @@ class Axis(Expr):
     """
 
     __slots__ = fields = ("extent", "kind")
+    text = texts.axis_text
 
     def __new__(cls, extent, kind="loop"):
         axis = object.__new__(cls)
         axis.extent, axis.kind, axis.dtype = extent, kind, INDEX
         axis.free = frozenset([axis])
         low, high = (extent, extent) if isinstance(extent, int) else extent.bounds
-        # Of a loop that may have no step no counter is known: it holds loads back.
+        # Never (0, 0) if there may be no step: a load must not move in front of it.
         axis.bounds = (0, max(high - 1, int(low < 1)))
         return axis
-
-    def text(self, parts):
-        return f"axis{self.extent}"
 
 
 class Load(Expr):
     """The element of a buffer at an index, which must be in bounds."""
 
     __slots__ = fields = ("buffer", "index")
+    text = texts.load_text
 
     def derive(self):
         self.dtype = self.buffer.dtype
@@ -115,15 +112,13 @@ class Load(Expr):
     def rebuild(self, children):
         return Load(self.buffer, tuple(children))
 
-    def text(self, parts):
-        return f"{self.buffer.name}[{', '.join(parts)}]"
-
 
 class Op(Expr):
     """A scalar operation on numbers, by name; built by `op`."""
 
     __slots__ = ("name", "args")
     fields = ("name", "args", "dtype")
+    text = texts.operation_text
 
     def derive(self):
         self.free = free_axes(self.args)
@@ -134,9 +129,6 @@ class Op(Expr):
 
     def rebuild(self, children):
         return op(self.name, *children, dtype=self.dtype)
-
-    def text(self, parts):
-        return operation_text(self.name, parts, self.dtype)
 
 
 # Functions of an `Op` or a `Reduce`: something shorter that is equal, or None.
@@ -178,6 +170,7 @@ class Reduce(Expr):
     """
 
     __slots__ = fields = ("op", "axes", "bodies")
+    text = texts.reduction_text
 
     def derive(self):
         self.dtype = self.bodies[0].dtype
@@ -192,8 +185,3 @@ class Reduce(Expr):
     def rebuild(self, children):
         n = len(self.bodies)
         return shorter(Reduce(self.op, tuple(children[n:]), tuple(children[:n])))
-
-    def text(self, parts):
-        bound = zip(self.axes, parts[len(self.bodies) :], strict=True)
-        axes = [f"{n} in {a.extent}" if a.kind == "reduce" else n for a, n in bound]
-        return f"{self.op}({', '.join(axes)}: {', '.join(parts[: len(self.bodies)])})"

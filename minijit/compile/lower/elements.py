@@ -9,11 +9,22 @@ import math
 
 from ...trace import primitives as prim
 from ...trace.numpy_values import joint_wide_dtype
+from ..loops.scalars import BOOL, identities, wide_dtype
+from ..simplify.shapes import matched_axes
+
+# Operations of single elements, and what each costs in additions.
+plain = "neg sign abs add sub mul max min eq ne lt le gt ge and or xor not".split()
+costs = dict.fromkeys(plain, 1) | {"div": 4, "sqrt": 4}
+costs |= dict.fromkeys(("exp", "log", "sin", "cos", "tanh"), 20)
+
+
+def bool_name(name, dtype):
+    """The operation's name; of bools, the maximum is `or` and the minimum `and`."""
+    return {"max": "or", "min": "and"}.get(name, name) if dtype == BOOL else name
+
 
 # chapter 15
 from ..loops.expressions import Axis, Const, Reduce, as_index, op, shorter
-from ..loops.scalars import BOOL, identities, wide_dtype
-from ..simplify.shapes import matched_axes
 from .walk import Elements, lower_rules, new_axis
 
 
@@ -28,11 +39,6 @@ def compute(name, *args, dtype):
     return op("convert", result, dtype=dtype)
 
 
-def bool_name(name, dtype):
-    """The operation's name; of bools, the maximum is `or` and the minimum `and`."""
-    return {"max": "or", "min": "and"}.get(name, name) if dtype == BOOL else name
-
-
 def one_operation(name, cost=1):
     """The row of a primitive that is one scalar operation of its operands' elements."""
 
@@ -42,21 +48,8 @@ def one_operation(name, cost=1):
     return Elements(rule, cost)
 
 
-plain = "neg sign abs add sub mul max min eq ne lt le gt ge and or xor not".split()
-costs = dict.fromkeys(plain, 1) | {"div": 4, "sqrt": 4}
-costs |= dict.fromkeys(("exp", "log", "sin", "cos", "tanh"), 20)
 lower_rules |= {
     getattr(prim, f"{name}_p"): one_operation(name, n) for name, n in costs.items()
-}
-
-
-def convert(out, index, x, *, new_dtype, weak_type):
-    return op("convert", x[index], dtype=new_dtype)
-
-
-lower_rules |= {
-    prim.convert_element_type_p: Elements(convert),
-    prim.copy_p: Elements(lambda out, index, x: x[index], 0),
 }
 
 
@@ -149,6 +142,16 @@ def reduction(name):
     return Elements(rule, total=True)
 
 
+lower_rules |= {
+    prim.reduce_sum_p: reduction("add"),
+    prim.reduce_prod_p: reduction("mul"),
+    prim.reduce_max_p: reduction("max"),
+    prim.reduce_min_p: reduction("min"),
+}
+
+
+# chapter 15, brought along
+
 def sum_of_products(out, index, lhs, rhs, *, dimension_numbers, **accuracy):
     """A product as a sum over new axes, in a dtype wide enough for both operands."""
     contract, batch = dimension_numbers
@@ -166,13 +169,15 @@ def sum_of_products(out, index, lhs, rhs, *, dimension_numbers, **accuracy):
     return op("convert", value, dtype=out.dtype)
 
 
+def convert(out, index, x, *, new_dtype, weak_type):
+    return op("convert", x[index], dtype=new_dtype)
+
+
 lower_rules |= {
-    prim.reduce_sum_p: reduction("add"),
-    prim.reduce_prod_p: reduction("mul"),
-    prim.reduce_max_p: reduction("max"),
-    prim.reduce_min_p: reduction("min"),
+    prim.dot_general_p: Elements(sum_of_products, total=True),
     prim.reduce_and_p: reduction("and"),
     prim.reduce_or_p: reduction("or"),
     prim.reduce_xor_p: reduction("xor"),
-    prim.dot_general_p: Elements(sum_of_products, total=True),
+    prim.convert_element_type_p: Elements(convert),
+    prim.copy_p: Elements(lambda out, index, x: x[index], 0),
 }

@@ -20,9 +20,7 @@ from dataclasses import dataclass
 from ...trace.core import find_rule
 from ...trace.jaxprs.jaxpr import Literal, has_effect
 from ..decisions import noting
-
-# chapter 15
-from ..loops.expressions import Axis, Const, Expr, Load, as_index
+from ..loops.expression_text import question_text
 from ..loops.graphs import postorder
 from ..loops.statements import Store
 from ..pipeline import row_choosers
@@ -30,9 +28,30 @@ from .assembly import assemble, expanded, walked
 from .groups import Groups
 from .inlining import Estimates, policies
 
+# {primitive: its row}, an `Elements` or `Statements`.
 lower_rules = {}
 # Primitives that run uncompiled, and why.
 fallbacks = {}
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A row: `lower(walk, eqn)` adds loop nests or calls of its own."""
+
+    lower: object
+    cost: int = 0
+    total: bool = True
+    by_element = False
+
+
+def row_of(eqn):
+    """The row that lowers an equation: by its primitive, if nothing else decides."""
+    chosen = (row for choose in row_choosers.passes if (row := choose(eqn)))
+    return next(chosen, None) or find_rule(lower_rules, eqn.primitive, "lower")
+
+
+# chapter 15
+from ..loops.expressions import Axis, Const, Expr, Load, as_index
 
 
 class At(Expr):
@@ -43,6 +62,7 @@ class At(Expr):
     """
 
     __slots__ = fields = ("var", "index")
+    text = question_text
 
     def derive(self):
         self.dtype = self.var.aval.dtype
@@ -53,9 +73,6 @@ class At(Expr):
 
     def rebuild(self, children):
         return At(self.var, tuple(children))
-
-    def text(self, parts):
-        return f"?[{', '.join(parts)}]"
 
 
 class Operand:
@@ -105,22 +122,6 @@ class Elements:
         """The element of an equation's result at an index."""
         out, = eqn.outvars
         return self.rule(out.aval, index, *map(Operand, eqn.invars), **eqn.params)
-
-
-@dataclass(frozen=True)
-class Statements:
-    """A row: `lower(walk, eqn)` adds loop nests or calls of its own."""
-
-    lower: object
-    cost: int = 0
-    total: bool = True
-    by_element = False
-
-
-def row_of(eqn):
-    """The row that lowers an equation: by its primitive, if nothing else decides."""
-    chosen = (row for choose in row_choosers.passes if (row := choose(eqn)))
-    return next(chosen, None) or find_rule(lower_rules, eqn.primitive, "lower")
 
 
 def new_axis(extent, kind="loop"):
@@ -215,16 +216,11 @@ class Lowering:
 
 
 def lower(closed, name="main", policy="first", programs=None):
-    """Lower a program to loops.
+    """Lower a `ClosedJaxpr`, simplified or not, to a `Program` of loops.
 
     Args:
-      closed: a `ClosedJaxpr`, simplified or not.
-      name: the program's.
       policy: a name in `policies`.
       programs: {jaxpr: Program} of inner jitted functions, to be used and extended.
-
-    Returns:
-      A `Program`.
     """
     with noting() as notes:
         walk = Lowering(expanded(closed.jaxpr), policy, programs)
