@@ -24,7 +24,7 @@ from minijit.book.reader import copy_folder, copy_of, start
 
 __all__ = ["book"]
 confined = pytest.mark.skipif(bool(confine.missing()), reason=confine.missing())
-SECONDS = 48
+SECONDS = 30
 EVIL = {
     "endless": "    while True: pass",
     "large": "    return bytearray(1 << 40)",

@@ -216,6 +216,9 @@ def test_the_report_has_every_byte():
     arrays = {k: jnp.asarray(v) for k, v in params.items()}
     report = saved_residuals(loss, arrays, jnp.asarray(x))
     assert report.nbytes == held(loss, arrays, jnp.asarray(x))
+    dots = checkpoint(mlp, policy=policies.dots_saveable)
+    of_dots = saved_residuals(dots, arrays, jnp.asarray(x))
+    assert of_dots.nbytes == held(dots, arrays, jnp.asarray(x)) < report.nbytes
     for residual in report:
         assert residual.nbytes == residual.aval.nbytes and residual.used_by
         if residual.made_by:

@@ -268,6 +268,7 @@ def test_custom_gradient():
 
     assert f(2.0) == 4.0 and grad(f)(2.0) == 6.0
     assert jit(grad(f))(2.0) == 6.0 and vmap(grad(f))(np.ones(2)).tolist() == [3, 3]
+    assert grad(jit(f))(2.0) == 6.0 and grad(grad(f))(2.0) == 3.0
     assert [float(x) for x in grad(g, (0, 1))(2.0, 5.0)] == [5.0, 7.0]
     alone = custom_gradient(lambda x: (x, lambda ct: ct * 5.0))
     assert grad(alone)(1.0) == 5.0
@@ -318,8 +319,9 @@ def vjp_error(fwd, bwd, call=lambda f: grad(lambda p: f(p)["y"]), kind=TypeError
 
 def test_errors_of_fwd_and_bwd():
     fwd = lambda p: ({"y": p["a"]}, p)
-    assert "bad_fwd" in vjp_error(lambda p: 5, None)
-    assert "pair" in vjp_error(lambda p: 5, None)
+    for result in (5, None, (1, 2, 3)):
+        message = vjp_error(lambda p, result=result: result, None)
+        assert "bad_fwd" in message and "pair" in message
     recorded = lambda f: grad(jit(lambda p: f(p)["y"]))
     message = vjp_error(lambda p: (p["a"], p), None, recorded)
     assert "bad_fwd" in message and "structure" in message

@@ -145,5 +145,6 @@ def test_a_derivative_rule_around_a_vmap_rule():
     f.def_vmap(lambda n, batched, x: (3 * x, True))
     f.defvjp(lambda x: (f(x), None), lambda _, ct: (5 * ct,))
     assert vmap(f)(jnp.ones(2)).tolist() == [3, 3] and grad(f)(1.0) == 5
+    assert vmap(grad(f))(jnp.ones(2)).tolist() == [5, 5]
     with pytest.raises(AttributeError, match="no attribute 'defrule'"):
         f.defrule(1)

@@ -26,7 +26,6 @@ from minijit import (
     jvp,
     lax,
     make_jaxpr,
-    value_and_grad,
     vjp,
     vmap,
 )
@@ -195,45 +194,6 @@ def test_a_fixed_point_by_the_implicit_function_theorem():
     close(jit(vmap(grad(root)))(squares), [1 / 2, 1 / 4, 1 / 6])
 
 
-def test_a_root_with_a_jvp_rule():
-    """f(x, a) = 0 moves x by -f_a / f_x; forward, reverse, and twice."""
-    @partial(custom_jvp, nondiff_argnums=(0,))
-    def newton(f, a):
-        step = lambda _, x: x - f(x, a) / grad(f)(x, a)
-        return lax.fori_loop(0, 20, step, jnp.ones_like(a))
-
-    @newton.defjvp
-    def rule(f, primals, tangents):
-        a, = primals
-        x = newton(f, a)
-        return x, -jvp(partial(f, x), (a,), tangents)[1] / grad(f)(x, a)
-
-    cube_root = lambda a: newton(lambda x, a: x**3 - a, a)
-    a = np.float32(8)
-    close(cube_root(a), 2.0)
-    close(grad(cube_root)(a), 1 / 12)
-    close(jvp(cube_root, (a,), (np.float32(3),))[1], 1 / 4)
-    close(grad(grad(cube_root))(a), -2 / 9 * 8 ** (-5 / 3), rtol=1e-4)
-    close(vmap(grad(cube_root))(np.float32([1, 27])), [1 / 3, 1 / 27])
-
-
-def test_rules_inside_loops_and_branches():
-    f, clip = stable(), partial(clipper(), -0.5, 0.5)
-    plain = lambda x: jnp.log1p(jnp.exp(x))
-
-    def scanned(f):
-        return lambda x: lax.scan(lambda c, a: (a * f(c), f(c)), x, three)[1].sum()
-
-    for of_both in (grad, jacfwd, hessian, lambda f: jit(grad(f))):
-        close(of_both(scanned(f))(0.3), of_both(scanned(plain))(0.3), rtol=1e-4)
-    until = lambda f: lambda x: lax.while_loop(lambda c: c < 9, lambda c: c + f(c), x)
-    close(jvp(until(f), (1.0,), (1.0,)), jvp(until(plain), (1.0,), (1.0,)), rtol=1e-4)
-    branch = lambda x: lax.cond(x > 0, f, lambda x: 7 * clip(x), x)
-    close(vmap(grad(branch))(np.float32([1, -1])), [1 / (1 + np.exp(-1)), 0.5])
-    remat = mj.checkpoint(lambda x: f(jnp.sin(x)))
-    close(grad(remat)(0.3), grad(lambda x: plain(jnp.sin(x)))(0.3))
-
-
 def second_order(f, x, v):
     """The Hessian of a sum of f's results times v, in four orders of modes."""
     s = lambda x: jnp.sum(f(x) * v)
@@ -300,41 +260,15 @@ def test_a_bwd_may_branch_on_values():
 Point = namedtuple("Point", ["x", "y"])
 
 
-def polar(p):
-    return {"r": jnp.hypot(p.x, p.y), "angles": (jnp.arctan2(p.y, p.x), p.x)}
-
-
-def polar_jvp(primals, tangents):
-    p, t = primals[0], tangents[0]
-    out = polar(p)
-    r = out["r"]
-    dr = (p.x * t.x + p.y * t.y) / r
-    return out, {"r": dr, "angles": ((p.x * t.y - p.y * t.x) / r**2, t.x)}
-
-
-def polar_bwd(p, ct):
-    r = jnp.hypot(p.x, p.y)
-    to_r, (to_angle, to_x) = ct["r"], ct["angles"]
-    return (
-        Point(
-            to_r * p.x / r - to_angle * p.y / r**2 + to_x,
-            to_r * p.y / r + to_angle * p.x / r**2,
-        ),
-    )
-
-
-def test_named_tuples_and_dicts():
-    p, f = Point(3.0, 4.0), lambda g: lambda p: g(p)["r"] + 25 * g(p)["angles"][0]
-    both = (
-        with_jvp(polar, polar_jvp),
-        with_vjp(polar, lambda p: (polar(p), p), polar_bwd),
-    )
-    for g in both:
-        assert g(p)["r"] == 5.0 and g(p)["angles"][1] == 3.0
-        found = grad(f(g))(p)
-        assert isinstance(found, Point)
-        close(found, grad(f(polar))(p))
-        close(jit(grad(f(g)))(p), found)
+def test_named_tuples_stay_named_tuples():
+    f = lambda p: p.x * p.y
+    for g in (
+        with_jvp(f, lambda p, t: (f(*p), t[0].x * p[0].y)),
+        with_vjp(f, lambda p: (f(p), p), lambda p, ct: (Point(ct * p.y, None),)),
+    ):
+        for slope in (grad(g), jit(grad(g))):
+            found = slope(Point(3.0, 4.0))
+            assert isinstance(found, Point) and found == (4.0, 0.0)
 
 
 def test_defaults_and_keywords_become_positions():
@@ -571,22 +505,6 @@ def test_optimize_remat_changes_no_number():
     close(vmap(f)(three), np.sin(three))
 
 
-# ---- custom_gradient
-
-
-def test_a_pull_back_that_uses_what_the_function_computed():
-    @custom_gradient
-    def f(x):
-        s = jnp.sin(x)
-        return s, lambda ct: (ct * jnp.sqrt(1 - s**2),)
-
-    close(f(0.4), np.sin(0.4))
-    for g in (grad(f), jit(grad(f)), grad(jit(f))):
-        close(g(0.4), np.cos(0.4))
-    close(grad(grad(f))(0.4), -np.sin(0.4))
-    close(vmap(grad(f))(0.1 * three), np.cos(0.1 * three))
-
-
 # ---- errors
 
 
@@ -668,31 +586,6 @@ def test_none_for_a_part_of_a_tree():
     )
     found = grad(f)({"a": 1.0, "more": {"b": 2.0, "c": 3.0}})
     assert found == {"a": 7.0, "more": {"b": 0.0, "c": 0.0}}
-
-
-@pytest.mark.parametrize(
-    "fwd, words",
-    [
-        (lambda x: x, "pair"),
-        (lambda x: (x, x, x), "pair"),
-        (lambda x: None, "pair"),
-        (lambda x: ((x, x), None), "structure|scalar-output"),
-    ],
-)
-def test_wrong_results_of_fwd(fwd, words):
-    f = with_vjp(lambda x: 2 * x, fwd, lambda _, ct: (ct,))
-    for g in (grad(f), grad(jit(f))):
-        with pytest.raises(TypeError, match=words):
-            g(1.0)
-
-
-def test_fwd_may_return_python_numbers_and_any_tree_of_residuals():
-    f = with_vjp(
-        lambda x: 4.0 * x,
-        lambda x: (4.0, {"k": (x, 2.0)}),
-        lambda residuals, ct: (residuals["k"][1] * ct,),
-    )
-    assert value_and_grad(f)(1.0) == (4.0, 2.0) and jit(grad(f))(1.0) == 2.0
 
 
 def test_a_list_will_do_for_a_pair():

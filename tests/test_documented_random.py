@@ -3,10 +3,12 @@ kinds, arrays of keys, and the samplers that its reference lists."""
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
-from harness import refused
+from harness import alike, refused
+from referee import together
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -130,18 +132,6 @@ def test_lanes_of_keys_along_any_axis(axis):
     shared = vmap(lambda k, x: random.uniform(k) + x, in_axes=(None, 0))
     x = np.arange(3.0, dtype=np.float32)
     np.testing.assert_allclose(shared(keys[0, 0], x), random.uniform(keys[0, 0]) + x)
-
-
-def test_keys_are_leaves():
-    """A tree of keys has the shape of a tree of parameters."""
-    assert len(mj.tree.leaves({"a": keys, "b": keys[0]})) == 2
-    params = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32)}
-    leaves, tree = mj.tree.flatten(params)
-    each = mj.tree.unflatten(tree, list(random.split(random.key(0), len(leaves))))
-    noise = mj.tree.map(lambda p, k: random.normal(k, p.shape), params, each)
-    assert mj.tree.map(np.shape, noise) == {"w": (2, 3), "b": (3,)}
-    many = vmap(lambda key: random.normal(key, (2,)))(keys.ravel())
-    assert many.shape == (12, 2)
 
 
 def test_the_type_stands_in_jaxprs():
@@ -495,18 +485,16 @@ near_numbers = {
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", [*same_numbers, *near_numbers])
-def test_numbers_are_jax_s(name):
+def test_numbers_are_jax_s():
     jax = pytest.importorskip("jax")
-    f = (same_numbers | near_numbers)[name]
-    for seed in (0, 77):
-        want, got = f(jax.random, jax.random.key(seed)), f(random, random.key(seed))
-        assert (got.shape, got.dtype) == (want.shape, want.dtype)
-        want, got = np.asarray(want, np.float64), np.asarray(got, np.float64)
-        if name in near_numbers:
-            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
-        else:
-            np.testing.assert_array_equal(got, want)
+    every = same_numbers | near_numbers
+    wants = together({
+        (name, seed): (partial(every[name], jax.random), jax.random.key(seed))
+        for name in every for seed in (0, 77)
+    })  # fmt: skip
+    for (name, seed), want in wants.items():
+        limit = 1e-4 if name in near_numbers else 0
+        alike(every[name](random, random.key(seed)), want, name, limit, limit)
 
 
 @pytest.mark.oracle
@@ -517,30 +505,27 @@ def test_no_sampler_is_missing():
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("size", [0, 1, 2, 7, 12])
-def test_numbers_of_the_older_way_are_jax_s(size):
+@pytest.mark.parametrize("x64", [False, True])
+def test_numbers_of_the_older_way_are_jax_s(x64):
     jax = pytest.importorskip("jax")
 
-    def draws(r, x64):
+    def draws(size, r):
         key = r.key(17)
         kinds = ["uint8", "uint16", "uint32", *(["uint64"] if x64 else [])]
         found = [r.bits(key, (size,), dtype) for dtype in kinds]
         found.append(r.key_data(r.split(key, size)))
         found.append(r.key_data(r.fold_in(key, 3)))
-        found.append(r.uniform(r.split(key)[1], (2, size)))
-        return [np.asarray(x) for x in found]
+        return *found, r.uniform(r.split(key)[1], (2, size))
 
-    for x64 in (False, True):
-        with jax.threefry_partitionable(False), jax.enable_x64(x64):
-            wanted = draws(jax.random, x64)
-        with mj.config.override("threefry_partitionable", False), mj.enable_x64(x64):
-            found = draws(random, x64)
-            each = jit(vmap(lambda k: random.bits(k, (size,))))(keys[0])
-            one_by_one = np.stack([random.bits(k, (size,)) for k in keys[0]])
-        for a, b in zip(found, wanted, strict=True):
-            assert a.dtype == b.dtype
-            np.testing.assert_array_equal(a, b)
-        np.testing.assert_array_equal(each, one_by_one)
+    sizes = 0, 1, 2, 7, 12
+    with jax.threefry_partitionable(False), jax.enable_x64(x64):
+        asked = {size: (partial(draws, size, jax.random),) for size in sizes}
+        wants = together(asked)
+    with mj.config.override("threefry_partitionable", False), mj.enable_x64(x64):
+        for size in sizes:
+            alike(draws(size, random), wants[size], size)
+            each = jit(vmap(lambda k, n=size: random.bits(k, (n,))))(keys[0])
+            alike(each, np.stack([random.bits(k, (size,)) for k in keys[0]]))
 
 
 def test_keys_are_close_where_they_are_equal():

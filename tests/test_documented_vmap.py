@@ -10,7 +10,7 @@ from harness import refused
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import custom_vjp, grad, jacfwd, jacrev, jit, jvp, lax, random, vmap
+from minijit import grad, jacfwd, jacrev, jit, jvp, lax, random, vmap
 from minijit.custom_batching import custom_vmap
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
@@ -360,22 +360,6 @@ def test_a_rule_for_a_function_with_a_loop_and_two_results():
     step, dy, y = 1e-3, grad(g)(1.0), lambda x: float(g(x))
     close(dy, (y(1.0 + step) - y(1.0 - step)) / (2 * step), rtol=1e-3)
     assert vmap(lambda x: f(x, 4)["n"])(x).tolist() == [4, 4, 4]
-
-
-def test_a_rule_and_a_derivative_of_ones_own():
-    f, _ = marked()
-    g = custom_vjp(f)
-    g.defvjp(
-        lambda x, y: (f(x, y), (x, y)),
-        lambda saved, ct: (5 * ct * saved[0], 7 * ct * saved[1]),
-    )
-    x, y = array(3), array(3)
-    close(g(x[0], y[0]), np.sin(x[0]) * y[0])
-    close(vmap(g)(x, y), np.cos(x) * y)
-    close(grad(g)(x[0], y[0]), 5 * x[0])
-    dx, dy = vmap(grad(g, (0, 1)))(x, y)
-    close(dx, 5 * x)
-    close(dy, 7 * y)
 
 
 def test_callbacks_get_keys_as_keys():

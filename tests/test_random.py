@@ -269,6 +269,7 @@ def test_keys_are_arrays():
     assert (keys.shape, keys.ndim, keys.size, len(keys)) == ((2, 3), 2, 6, 2)
     assert (keys.itemsize, keys.nbytes) == (8, 48)
     assert [k.shape for k in keys] == [(3,), (3,)]
+    assert len(mj.tree.leaves({"a": keys, "b": keys[0]})) == 2
     np.testing.assert_array_equal(keys == keys[:1], [[True] * 3, [False] * 3])
     np.testing.assert_array_equal(keys != keys[:1], [[False] * 3, [True] * 3])
 
