@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+import minijit as mj
 import minijit.numpy as jnp
 from minijit import (
     checking_leaks,
@@ -468,3 +469,32 @@ def test_bwd_gets_what_fwd_kept_in_its_places():
     out, pull = vjp(lambda x, y: f(x, "middle", y), 3.0, 5.0)
     none = np.zeros((), [("float0", np.void, 0)])
     assert out == (15.0, 7) and pull((1.0, none)) == (10.0, 30.0)
+
+
+def test_a_symbolic_zero_of_another_shape():
+    @custom_vjp
+    def f(x, y, z):
+        return x, y, z
+
+    def fwd(x, y, z):
+        return f(x.value, y.value, z.value), None
+
+    f.defvjp(fwd, lambda _, g: (g[1], g[0], g[2]), symbolic_zeros=True)
+    of_last = lambda x, y, z: f(x, y, z)[2].sum()
+    with pytest.raises(ValueError, match="Consider just returning a None here"):
+        grad(of_last)(np.ones(1), np.ones(2), np.ones(3))
+
+
+@pytest.mark.parametrize("of", [mj.vmap, lambda f: mj.jit(mj.vmap(f))])
+def test_a_function_with_a_rule_may_jit_what_it_captured_from_a_vmap(of):
+    def call(f, x):
+        f = mj.custom_jvp(f)
+        f.defjvp(lambda p, t: (f(*p), t[0]))
+        return f(x)
+
+    captured = lambda x: call(lambda y: mj.jit(lambda w: w + x)(y), x)
+    given = lambda x: call(lambda y: mj.jit(lambda w: w + y)(x), x)
+    inner = lambda x: call(lambda y: mj.jit(lambda w: call(lambda z: y * w, x))(x), x)
+    x = jnp.array([1.0, 2.0, 3.0])
+    assert of(captured)(x).tolist() == of(given)(x).tolist() == [2, 4, 6]
+    assert of(inner)(x).tolist() == [1, 4, 9]

@@ -270,7 +270,7 @@ class JaxprTrace(Trace):
 def encloses(inner, trace):
     """Whether `trace` is one of the traces that `inner` runs in."""
     while inner is not None:
-        if inner is trace:
+        if inner == trace:
             return True
         inner = inner.parent
     return False

@@ -140,19 +140,25 @@ class BatchTracer(Tracer):
 
 
 class BatchTrace(Trace):
-    """Applies each primitive to all lanes at once, in its parent."""
+    """Applies each primitive to all lanes at once, in its parent.
+
+    Two of the same lanes are equal: a custom rule runs in a trace of its own, and what
+    it captured from the `vmap` around it has those lanes too.
+    """
 
     def __init__(self, parent, lanes):
         self.parent = parent
         self.lanes = lanes
 
-    def pair(self, x):
-        """-> (value, the axis of its lanes or None)
+    def __eq__(self, other):
+        return isinstance(other, BatchTrace) and other.lanes is self.lanes
 
-        A custom rule runs in a trace of its own, of the same lanes: what it captured
-        from the `vmap` around it has those lanes too.
-        """
-        if isinstance(x, BatchTracer) and x.owner.lanes is self.lanes:
+    def __hash__(self):
+        return hash(self.lanes)
+
+    def pair(self, x):
+        """-> (value, the axis of its lanes or None)"""
+        if isinstance(x, BatchTracer) and x.owner == self:
             return x.value, x.axis
         return x, None
 

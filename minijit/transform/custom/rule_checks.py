@@ -376,6 +376,12 @@ def cotangent_leaves(rule, tree, cotangent):
 def check_cotangent(rule, ct, aval, i):
     """The i-th cotangent from a bwd rule, or None if zero; converted between floats."""
     wanted = tangent_aval(aval)
+    if isinstance(ct, SymbolicZero) and ct.shape != aval.shape:
+        raise ValueError(
+            f"{bwd_must} type as the args tuple of the primal function: {rule} "
+            f"returned a symbolic zero of shape {ct.shape} for argument leaf {i} of "
+            f"shape {aval.shape}. Consider just returning a None here."
+        )
     is_zero = ct is None or isinstance(ct, SymbolicZero) or wanted is None
     if is_zero or getattr(ct, "dtype", None) == dtypes.float0:
         return None
