@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from ..fuse.fusion import nested
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load, Reduce, as_index
-from ..loops.graphs import postorder, substitute
+from ..loops.graphs import postorder
 from ..loops.statements import For, Store, expressions, statements
 from ..settings import config
+from .columns import on_buffers
 from .first_places import in_first_places
 from .machine import Machine
 from .nests import in_long_rows, loads_of, nest_of, stride_along
@@ -198,23 +199,7 @@ def with_rows(body, rows):
         row, d = rows[buffer]
         return row, (*index[:d], *index[d + 1 :]) or (as_index(0),)
 
-    def load(expr):
-        if type(expr) is Load and expr.buffer in rows:
-            index = substitute(list(expr.index), load)
-            return Load(*place(expr.buffer, index))
-        return None
-
-    def changed(stmts):
-        for s in stmts:
-            if isinstance(s, For):
-                yield For(s.axis, tuple(changed(s.body)))
-                continue
-            *index, value = substitute(list(s.uses()), load)
-            where = s.buffer, tuple(index)
-            where = place(*where) if s.buffer in rows else where
-            yield replace(s, buffer=where[0], index=where[1], value=value)
-
-    return tuple(changed(body)) if rows else body
+    return on_buffers(body, place, rows) if rows else body
 
 
 def short_rows(body):

@@ -31,36 +31,27 @@ class PooledDriver(PlannedDriver):
     def new_arenas(self):
         return PooledArenas(self.plan)
 
-    def allocate(self, buffers):
-        for buffer in dict.fromkeys(buffers):
-            if buffer.dtype == object:
-                super().allocate([buffer])
-            elif buffer not in self.known:
-                self.known.add(buffer)
-                name = f"new_{buffer.name}"
-                self.makers[name] = Pool(buffer.shape, buffer.dtype).take
-                self.writer.line(f"{buffer.name} = {name}()")
+    def new(self, buffer):
+        if buffer.dtype == object:
+            return super().new(buffer)
+        name = f"new_{buffer.name}"
+        self.makers[name] = Pool(buffer.shape, buffer.dtype).take
+        return f"{name}()"
 
     def call(self, call):
-        if call.routine == "matmul":
-            self.product(call)
-            return
+        """What a Python function has made is read-only from then on."""
         super().call(call)
-        written = [v.buffer for v in call.outputs if v.buffer.dtype != object]
-        self.set_flags([b for b in written if b not in self.names], False)
+        made = {view.buffer: None for view in call.outputs}
+        for buffer in made if call.routine != "matmul" else ():
+            if buffer.dtype != object and buffer not in self.names:
+                self.writer.line(f"{buffer.name}.setflags(write=False)")
 
     def product(self, call):
         """A compiled function of the memory of three arrays."""
-        views = *call.inputs, *call.outputs
-        self.allocate(view.buffer for view in views)
         name = f"product_{len(self.makers)}"
         self.makers[name] = native_product(call)
-        arrays = ", ".join(view.buffer.name for view in views)
-        self.writer.line(f"{name}({arrays})")
-
-    def set_flags(self, buffers, write):
-        for buffer in dict.fromkeys(buffers):
-            self.writer.line(f"{buffer.name}.setflags(write={write})")
+        views = *call.inputs, *call.outputs
+        self.writer.line(f"{name}({', '.join(v.buffer.name for v in views)})")
 
 
 driver_printers |= {"llvm": PooledDriver}

@@ -145,8 +145,11 @@ class DriverPrinter:
         for buffer in dict.fromkeys(buffers):
             if buffer not in self.known:
                 self.known.add(buffer)
-                shape, dtype = buffer.shape, dtype_text(buffer.dtype)
-                self.writer.line(f"{buffer.name} = np.empty({shape}, {dtype})")
+                self.writer.line(f"{buffer.name} = {self.new(buffer)}")
+
+    def new(self, buffer):
+        """The text that makes an array."""
+        return f"np.empty({buffer.shape}, {dtype_text(buffer.dtype)})"
 
     def kernel(self, kernel):
         source, own = self.kernels[kernel]
@@ -161,15 +164,17 @@ class DriverPrinter:
         # An input without elements is there though nothing was written to it.
         self.allocate(view.buffer for view in call.inputs)
         if call.routine == "matmul":
-            out, = call.outputs
-            self.allocate([out.buffer])
-            a, b = map(matmul_operand, call.inputs)
-            self.writer.line(f"np.matmul({a}, {b}, out={view_text(out)})")
+            self.allocate(view.buffer for view in call.outputs)
+            self.product(call)
             return
         what = call.attrs["program" if call.routine == "program" else "primitive"].name
         name = f"call_{len(self.calls)}_" + re.sub(r"\W+", "_", what).strip("_")
         self.calls[name] = call
         self.call_by_name(call, name, map(view_text, call.inputs), call.outputs)
+
+    def product(self, call):
+        a, b, out = *map(matmul_operand, call.inputs), *map(view_text, call.outputs)
+        self.writer.line(f"np.matmul({a}, {b}, out={out})")
 
     def call_by_name(self, call, name, given, made):
         """The line that calls a function of some texts, which makes some arrays."""

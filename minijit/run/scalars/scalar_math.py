@@ -15,6 +15,8 @@ IR, such as `divide`, is printed from that: see `run/python/scalar_functions.py`
 
 import numpy as np
 
+from ...trace.numpy_values import convert_values
+
 # name -> the function, for all that generated source may call.
 functions = {}
 
@@ -104,26 +106,12 @@ def power(x, y):
 functions |= named(machine_div, machine_rem, power)
 
 
-def truncated(x, dtype):
-    """A float as an integer: truncated, limited to the dtype's range, and NaN is 0."""
-    limits = np.iinfo(dtype)
-    if np.isnan(x):
-        return dtype.type(0)
-    # As floats the limits may be rounded outward, to what does not fit any more.
-    if x >= float(limits.max):
-        return dtype.type(limits.max)
-    return dtype.type(limits.min if x <= float(limits.min) else int(x))
-
-
 def converting(name):
     """The function that converts a scalar to the dtype `name`, as JAX converts."""
     dtype = np.dtype(name)
 
     def convert(x):
-        x = np.asarray(x)[()]
-        if dtype.kind in "iu" and x.dtype.kind == "f":
-            return truncated(x, dtype)
-        return x.astype(dtype)
+        return convert_values(np.asarray(x), dtype)[()]
 
     convert.__name__ = convert.__qualname__ = f"to_{name}"
     return convert
