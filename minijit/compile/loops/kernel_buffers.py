@@ -4,6 +4,8 @@
     local_buffers(body)      # those of its own, in the cache
 """
 
+from collections import Counter
+
 from .expressions import Load
 from .graphs import postorder
 from .statements import Store, expressions, statements
@@ -31,6 +33,16 @@ def buffer_names(body):
     written = [b for b in written if b.space != "cache"]
     names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
     return names | {buffer: f"y{i}" for i, buffer in enumerate(written)}
+
+
+def given_buffers(body):
+    """{buffer: name}, as `buffer_names`: of those that lie in memory outside."""
+    names, counts = {}, Counter()
+    for buffer, own in buffer_names(body).items():
+        if buffer.space == "global":
+            names[buffer] = f"{own[0]}{counts[own[0]]}"
+            counts[own[0]] += 1
+    return names
 
 
 def local_buffers(body):

@@ -15,13 +15,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from ...compile.loops.kernel_buffers import given_buffers
 from ...compile.loops.scalars import BOOL, INDEX
 from ..llvm.loops import LoopWriter
 from ..llvm.regions import move_swapped
 from ..llvm.target import binding, run_passes
 from ..llvm.types import kind_of, memory_type, register_type
 from .device_functions import device_module
-from .grid_walker import GridWalker, given_buffers
+from .grid_walker import GridWalker
 
 INT32 = np.dtype("int32")
 BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"

@@ -24,8 +24,6 @@ a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`
                                  value is the bits that were there
 """
 
-from collections import Counter
-
 import numpy as np
 
 from ...compile.loops.buffers import Buffer
@@ -57,16 +55,6 @@ def own_buffers(body):
     """The buffers in statements that a kernel is not given."""
     found = *buffer_names(body), *local_buffers(body)
     return [b for b in found if b.space != "global"]
-
-
-def given_buffers(body):
-    """{buffer: name}: of those that it is given, x0, ... are only read."""
-    names, counts = {}, Counter()
-    for buffer, own in buffer_names(body).items():
-        if buffer.space == "global":
-            names[buffer] = f"{own[0]}{counts[own[0]]}"
-            counts[own[0]] += 1
-    return names
 
 
 class GridWalker(Walker):

@@ -24,9 +24,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from ...trace.jit.jit import cache_clearers
-from ...trace.numpy_values import convert_values
 from ..python.scalar_functions import functions
-from ..scalars.scalar_math import numbers
+from ..scalars.scalar_math import conversions, numbers
 from ..values import pairs
 from .grid_memory import WARP
 from .lockstep_memory import Counts, Divergence, Lanes, Memory, OutOfBounds
@@ -295,10 +294,6 @@ atomic_functions = {f"cuda.atomic.{name}": f.at for name, f in combining.items()
 atomic_functions |= {"compare_and_swap": swap}
 
 
-def converted(dtype, x):
-    return convert_values(np.asarray(x), dtype)
-
-
 def larger(x, y):
     return np.where((x > y) | (x != x), x, y)
 
@@ -310,12 +305,8 @@ def smaller(x, y):
 # Functions that NumPy does for all lanes at once, as `scalar_math` does them for one.
 vector_functions = {"maximum": larger, "minimum": smaller, "abs": abs}
 of_lanes = ["add_any_order", "multiply_any_order", "add_wrapping", "subtract_wrapping"]
-of_lanes += ["multiply_wrapping", *(f"bits_{name}" for name in numbers)]
+of_lanes += ["multiply_wrapping", *conversions, *(f"bits_{n}" for n in numbers)]
 vector_functions |= {name: functions[name] for name in of_lanes}
-vector_functions |= {
-    f"to_{name}": functools.partial(converted, np.dtype(name))
-    for name in ("bool", *numbers)
-}
 vector_functions |= dict(floor=np.floor, ceil=np.ceil, round_even=np.rint)
 vector_functions |= dict(cbrt=np.cbrt, logaddexp=np.logaddexp)
 # What `math` is for all lanes: NumPy, which calls an inverse `arcsin`.

@@ -17,12 +17,11 @@ that is replaced by a longer one.  A function gets numbers and gives back those 
 changed, the tables that grew, and the count of the work.
 """
 
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...compile.control.lowering import with_regions
-from ...compile.loops.kernel_buffers import buffer_names
+from ...compile.loops.kernel_buffers import buffer_names, given_buffers
 from ...compile.loops.scalars import INDEX, storage_dtype
 from ...compile.loops.statements import Call, Look, Region, Reserve, Store, statements
 from ...compile.memory.complex_pairs import region_in_pairs
@@ -328,18 +327,14 @@ def print_region(region, name, constants):
         source, more = print_function(function, f"{name}_f{k}", constants, functions)
         sources.append(source)
         used |= dict.fromkeys(more)
-    buffers, counts, arrays = buffer_names(region.body), Counter(), {}
-    for buffer, own in buffers.items():
-        if buffer.space == "global":
-            arrays[buffer] = f"{own[0]}{counts[own[0]]}"
-            counts[own[0]] += 1
+    arrays = given_buffers(region.body)
     columns = [c for t in region.tables if not t.given for c in t.columns]
     arrays |= {column: f"h{i}" for i, column in enumerate(columns)}
     emitter = RegionEmitter(dict(arrays), constants, functions)
     given = [c for t in region.tables if t.given for c in t.columns]
     if any(isinstance(s, Look) or calls(s) for s in statements(region.body)):
         emitter.line(f"{emitter.ticks}: int64 = 0")
-    for buffer in (*given, *buffers):
+    for buffer in (*given, *buffer_names(region.body)):
         if buffer not in emitter.arrays:
             emitter.own(buffer)
     if given:

@@ -36,7 +36,7 @@ from .source_text import PRODUCT, SHIFT, SUM, Constants, Text
 # name -> the operation whose form it is.
 forms = {"divide": "div", "remainder": "rem", "round_away": "round"}
 same_names = "sign shift_left shift_right_logical shift_right_arithmetic"
-same_names += " rsqrt logistic logaddexp digamma erf_inv"
+same_names += " rsqrt logistic logaddexp digamma erf_inv bessel_i0e bessel_i1e"
 forms |= {name: name for name in same_names.split()}
 
 # name -> (dtype of the argument, of the result), if these are always the same: a 16-bit
@@ -246,38 +246,7 @@ def lgamma(x):
     return like(math.lgamma(x), x)
 
 
-def bessel(x, n):
-    """exp(-x) times the Bessel function I_n(x), for x >= 0 and n of 0 or 1.
-
-    A series of terms of one sign, and from 30 on the asymptotic one (Abramowitz and
-    Stegun, 9.6.10 and 9.7.1).
-    """
-    if x < 30:
-        total = term = math.exp(-x) * (0.5 * x if n else 1.0)
-        k = 1
-        while term > 1e-17 * total:
-            term *= 0.25 * x * x / (k * (k + n))
-            total += term
-            k += 1
-        return total
-    total = term = 1.0
-    for k in range(1, 30):
-        term *= ((2 * k - 1) * (2 * k - 1) - 4 * n) / (8 * k * x)
-        total += term
-    return total / math.sqrt(2 * math.pi * x)
-
-
-def bessel_i0e(x):
-    """e**-|x| times the Bessel function I0."""
-    return like(bessel(abs(float(x)), 0), x)
-
-
-def bessel_i1e(x):
-    """e**-|x| times the Bessel function I1."""
-    return like(math.copysign(bessel(abs(float(x)), 1), x), x)
-
-
-functions |= named(erf, erfc, lgamma, bessel, bessel_i0e, bessel_i1e)
+functions |= named(erf, erfc, lgamma)
 rest_names = "rsqrt logistic erf erfc erf_inv lgamma digamma bessel_i0e bessel_i1e"
 operations |= {name: call(name) for name in rest_names.split()}
 operations |= {"round": call("round_away")}

@@ -218,47 +218,30 @@ class TimeLine(list):
         bytes that arrays take between the steps.
         """
         begin = min((e.start for e in (*self, *self.spans)), default=0.0)
-        spans = [
-            {
-                "name": span.name,
-                "cat": span.kind,
-                "ph": "X",
-                "ts": (span.start - begin) * 1e6,
-                "dur": (span.end - span.start) * 1e6,
-                "pid": 1,
-                "tid": span.thread,
+
+        def row(x, name, ph, **more):
+            return {"name": name, "ph": ph, "ts": (x.start - begin) * 1e6, "pid": 1,
+                    **more}  # fmt: skip
+
+        def bar(x, name, kind, **more):
+            took = (x.end - x.start) * 1e6
+            return row(x, name, "X", cat=kind, dur=took, tid=x.thread, **more)
+
+        def told(event):
+            step = event.step
+            return {
+                "program": event.program,
+                "bytes": step.nbytes,
+                "GB/s": event.rate / 1e9,
+                "reads": [str(use.buffer) for use in step.reads],
+                "writes": [str(use.buffer) for use in step.writes],
+                "lines": [str(source) for source in step.lines],
             }
-            for span in self.spans
-        ]
-        memory = [
-            {
-                "name": "arrays",
-                "ph": "C",
-                "ts": (event.start - begin) * 1e6,
-                "pid": 1,
-                "args": {"bytes": event.held},
-            }
-            for event in self
-        ]
+
+        spans = [bar(span, span.name, span.kind) for span in self.spans]
+        memory = [row(e, "arrays", "C", args={"bytes": e.held}) for e in self]
         return spans + memory + [
-            {
-                "name": event.step.name,
-                "cat": event.step.route,
-                "ph": "X",
-                "ts": (event.start - begin) * 1e6,
-                "dur": event.seconds * 1e6,
-                "pid": 1,
-                "tid": event.thread,
-                "args": {
-                    "program": event.program,
-                    "bytes": event.step.nbytes,
-                    "GB/s": event.rate / 1e9,
-                    "reads": [str(use.buffer) for use in event.step.reads],
-                    "writes": [str(use.buffer) for use in event.step.writes],
-                    "lines": [str(source) for source in event.step.lines],
-                },
-            }
-            for event in self
+            bar(e, e.step.name, e.step.route, args=told(e)) for e in self
         ]
 
     def save(self, path):
