@@ -24,6 +24,19 @@ from ..compile.loops.statements import For, If, Let, Start, Step, Store
 from ..compile.loops.reductions import combine, start_values
 from ..compile.loops.scalars import is_half, wide_dtype
 
+# Operations that mean something else for 16-bit floats.
+# name -> function(walker, expr, value) -> the value of the operation.
+conversions = {}
+
+# Sums and products of floats may be regrouped: without that they run one at a time.
+any_order = {"add": "add_any_order", "mul": "multiply_any_order"}
+
+
+def total_only(reduce):
+    """Whether nobody sees the steps of a total: those of a running total are seen."""
+    return all(axis.kind == "reduce" for axis in reduce.axes)
+
+
 # chapter 16
 class Walker:
     """Tells an emitter what statements say.
@@ -110,18 +123,6 @@ walkers = {
     Store: Walker.store,
     If: Walker.choice,
 }
-
-# Operations that mean something else for 16-bit floats; this chapter brings the rows.
-# name -> function(walker, expr, value) -> the value of the operation.
-conversions = {}
-
-# Sums and products of floats may be regrouped: without that they run one at a time.
-any_order = {"add": "add_any_order", "mul": "multiply_any_order"}
-
-
-def total_only(reduce):
-    """Whether nobody sees the steps of a total: those of a running total are seen."""
-    return all(axis.kind == "reduce" for axis in reduce.axes)
 
 
 def start(walker, stmt):

@@ -35,12 +35,12 @@ class Placer:
     def let(self, expr, users, placed):
         """A `Let` for an expression whose parts are placed, if it needs one."""
         parts = expr.children()
-        depth = 1 + max((placed[c] for c in parts), default=0)
-        alone = self.uses[expr] == 1 and expr in users and depth <= self.nest
+        deep = 1 + max((placed[c] for c in parts), default=0)
+        alone = self.uses[expr] == 1 and expr in users and deep <= self.nest
         leaf = isinstance(expr, (Const, Axis))
-        cheap = sure(expr) and depth <= 3
+        cheap = sure(expr) and deep <= 3
         inside = leaf or cheap or (alone and self.nestable(expr))
-        placed[expr] = 0 if leaf or not inside else depth
+        placed[expr] = 0 if leaf or not inside else deep
         return [] if inside else [Let(expr)]
 
     def block(self, body, bound, placed):

@@ -14,18 +14,35 @@ from contextlib import contextmanager
 
 from ...compile.memory.complex_pairs import in_pairs
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
-
-# chapter 16
-from ...compile.schedule.place import placed
 from ...compile.schedule.placing_rules import sure
 from ...compile.loops.scalars import INDEX, storage_dtype
-from ..emit import Walker
 from .kernel_source import KernelSource, heading, source_comment
 from .source_text import AND, COMPARE, OR, PRODUCT, SELECT, SUM, UNARY, XOR
 from .source_text import NOT, Text, TypedWriter, dtype_text
 
 # operations[name](expr, *parts): the Text of an `Op`, with its arguments as Texts.
 operations = {}
+
+# The operations that are an operator of Python's: its symbol and its level.
+operators = {
+    "floordiv": ("//", PRODUCT),
+    "mod": ("%", PRODUCT),
+    "and": ("&", AND),
+    "or": ("|", OR),
+    "xor": ("^", XOR),
+    "eq": ("==", COMPARE),
+    "ne": ("!=", COMPARE),
+    "lt": ("<", COMPARE),
+    "le": ("<=", COMPARE),
+    "gt": (">", COMPARE),
+    "ge": (">=", COMPARE),
+}
+# Those that are a function of NumPy's of the same name.
+numpy_names = "exp expm1 log log1p sin cos tanh sqrt floor ceil".split()
+
+# chapter 16
+from ...compile.schedule.place import placed
+from ..emit import Walker
 
 
 def infix(symbol, level):
@@ -50,28 +67,13 @@ def arithmetic(symbol, level, wrapping):
     return row
 
 
+operations |= {name: infix(*written) for name, written in operators.items()}
+operations |= {name: call(f"np.{name}") for name in numpy_names}
+
 operations |= {
     "add": arithmetic("+", SUM, "add_wrapping"),
     "sub": arithmetic("-", SUM, "subtract_wrapping"),
     "mul": arithmetic("*", PRODUCT, "multiply_wrapping"),
-    "floordiv": infix("//", PRODUCT),
-    "mod": infix("%", PRODUCT),
-    "and": infix("&", AND),
-    "or": infix("|", OR),
-    "xor": infix("^", XOR),
-    "eq": infix("==", COMPARE),
-    "ne": infix("!=", COMPARE),
-    "lt": infix("<", COMPARE),
-    "le": infix("<=", COMPARE),
-    "gt": infix(">", COMPARE),
-    "ge": infix(">=", COMPARE),
-}
-
-
-numpy_names = "exp expm1 log log1p sin cos tanh sqrt floor ceil".split()
-operations |= {name: call(f"np.{name}") for name in numpy_names}
-
-operations |= {
     "neg": lambda expr, x: Text(f"-{x.at(UNARY)}", UNARY),
     "max": call("maximum"),
     "min": call("minimum"),

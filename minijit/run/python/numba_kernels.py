@@ -3,7 +3,6 @@
 from .numba_errors import compiler_errors
 
 
-# chapter 16
 def numba_type(name):
     """numba's type for a dtype's name."""
     import numba
@@ -21,6 +20,7 @@ def numba_kinds(signature):
     )
 
 
+# chapter 16
 def compile_kernel(source, function, path):
     """Compile one kernel with numba, its types given: nothing is left to inference."""
     import numba
