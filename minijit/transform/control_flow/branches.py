@@ -4,6 +4,7 @@ from ...trace.array import shape_rules
 from ...trace.core import Primitive, eval_rules
 from ..pieces import compiled
 
+# chapter 11
 cond_p = Primitive("cond", multiple_results=True)
 
 

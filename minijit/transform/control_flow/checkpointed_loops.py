@@ -28,6 +28,7 @@ from .joint_loops import jvp_body
 from .steps import MOST_STEPS, SHARED, instantiate_carry
 from .while_and_scan import Loop, While, linearize_body, transpose_body, while_p
 
+# chapter 13
 checkpointed_while_p = Primitive("checkpointed_while", multiple_results=True)
 replay_p = Primitive("replay", multiple_results=True)
 treeverse_p = Primitive("treeverse", multiple_results=True)

@@ -9,6 +9,8 @@ from ..derivatives.linearize import linearize_jaxpr, linearize_rules
 from ..derivatives.transpose import is_linear, transpose_jaxpr, transpose_rules
 from ..pieces import agreed, jaxpr_of, mask_of, none_of, split
 from ..tangents import tangent_aval
+
+# chapter 11
 from .branches import cond_p
 from .unions_and_tapes import Union, inject, project
 

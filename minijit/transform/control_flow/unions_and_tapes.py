@@ -14,6 +14,7 @@ from ...trace.jaxprs.text import aval_printers, print_aval
 from ..opaque import Opaque, TapeValue as TapeValue, UnionValue
 
 
+# chapter 11
 @dataclass(frozen=True)
 class Union(Opaque):
     """The type of the values of one case out of several.

@@ -27,6 +27,8 @@ from .steps import (
     rows_of,
     step_count,
 )
+
+# chapter 11
 from .unions_and_tapes import Tape, TapeValue
 
 while_p = Primitive("while", multiple_results=True)

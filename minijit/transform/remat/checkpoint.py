@@ -31,6 +31,7 @@ from ..pieces import close_over, interned, none_of, record, split
 from .budgets import within_budget
 from .policies import Budget, checked_policy, may_save, name_p
 
+# chapter 12
 checkpoint_p = Primitive("checkpoint", multiple_results=True)
 shape_rules |= {checkpoint_p: lambda *avals, jaxpr, **params: jaxpr.out_avals}
 eval_rules |= {checkpoint_p: lambda *args, jaxpr, **params: apply_closed(jaxpr, *args)}
