@@ -499,3 +499,27 @@ def test_what_lax_s_own_functions_are_called(without_jax):
         assert weak.weak_type and weak.dtype == np.float32
         jaxpr = mj.make_jaxpr(lambda: internal.asarray(1.0))()
         assert not jaxpr.eqns
+
+
+# ---- kinds of steps are a class that derives from jnp.int8, with arrays as attributes
+
+
+def test_classes_may_derive_from_scalar_types():
+    class Step(jnp.int8):
+        FIRST = jnp.array(0, jnp.int8)
+
+    assert isinstance(Step, type) and Step.dtype == Step.FIRST.dtype == jnp.int8
+    assert Step(3).dtype == jnp.int8 and Step() == 0
+    assert jnp.ones(2, Step).dtype == jnp.int8
+
+
+# ---- lists of numbers are put where arrays are; arrays say where they are
+
+
+def test_lists_are_put_into_arrays():
+    x = jnp.arange(4.0)
+    assert x.at[:2].set([5, jnp.array(6.0)]).tolist() == [5.0, 6.0, 2.0, 3.0]
+    assert x.at[jnp.array([0, 0])].add((1.0, 2.0)).tolist() == [3.0, 1.0, 2.0, 3.0]
+    put = mj.jit(lambda x, y: x.at[2:].set([y, y]))
+    assert put(x, 7.0).tolist() == [0.0, 1.0, 7.0, 7.0]
+    assert x.platform() == "cpu"

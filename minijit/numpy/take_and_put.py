@@ -86,7 +86,8 @@ class Indexed:
         )
 
     def update(self, scatter, values, options):
-        """Scatter `values` into the array."""
+        """Scatter `values` into the array.  They may be lists, as JAX's may."""
+        values = asarray(values) if isinstance(values, (list, tuple)) else values
         check_arraylike("scatter", values)
         return update_index(self.array, self.index, values, scatter, **options)
 

@@ -497,6 +497,11 @@ class ScalarType:
     def __call__(self, x=0):
         return scalar_makers["array"](x, dtype=self.dtype)
 
+    def __mro_entries__(self, bases):
+        # A class that derives from it makes the same arrays.
+        make = lambda cls, x=0: self(x)
+        return (type(self.__name__, (), {"dtype": self.dtype, "__new__": make}),)
+
     def __eq__(self, other):
         return self is other or (other is not None and self.dtype == other)
 

@@ -264,6 +264,7 @@ operators |= {
     "addressable_data": addressable_data,
     "device": property(lambda x: cpu),
     "devices": lambda x: {cpu},
+    "platform": lambda x: x.device.platform,
     "sharding": property(lambda x: placement),
     "committed": property(lambda x: False),
     "is_fully_addressable": property(lambda x: True),
