@@ -2,11 +2,12 @@
 
 import gc
 import os
-import threading
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
+from harness import in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -282,9 +283,7 @@ def test_threads_have_arenas_of_their_own():
             if not np.array_equal(f(given[k], x), want[k]):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
+    in_threads(*[partial(work, k) for k in range(4)])
     assert not wrong
 
 

@@ -14,10 +14,8 @@ from minijit import (
     jit,
     lax,
     make_jaxpr,
-    random,
     remat,
     tree,
-    vjp,
     vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name, saved_residuals
@@ -173,34 +171,6 @@ def test_the_report_prints_names_and_lines(capsys):
 # ---- what is computed again
 
 
-def passes(f, *args):
-    """The jaxprs of the forward pass and of the pull-back, as functions of arrays."""
-    forward = make_jaxpr(lambda *args: vjp(f, *args))(*args)
-    y, pull_back = vjp(f, *args)
-    residuals, structure = tree.flatten(pull_back)
-
-    def backward(residuals, ct):
-        return tree.unflatten(structure, residuals)(ct)
-
-    found = backward(residuals, y)
-    wanted = pull_back(y)
-    np.testing.assert_allclose(found[0], wanted[0])
-    return forward, make_jaxpr(backward)(residuals, y)
-
-
-def test_which_pass_does_what():
-    """The two passes are programs; between them is what the pull-back carries."""
-    f = lambda x: jnp.sin(jnp.sin(jnp.sin(x)))
-    forward, backward = passes(f, x)
-    assert [count(forward, name) for name in ("sin", "cos", "mul")] == [3, 3, 0]
-    assert [count(backward, name) for name in ("sin", "cos", "mul")] == [0, 0, 3]
-    assert len(backward.in_avals) == 4
-    forward, backward = passes(checkpoint(f), x)
-    assert [count(forward, name) for name in ("sin", "cos", "mul")] == [3, 0, 0]
-    assert [count(backward, name) for name in ("sin", "cos", "mul")] == [2, 3, 3]
-    assert len(backward.in_avals) == 2
-
-
 def recursive(functions):
     """A chain of functions with a checkpoint around each first half, at each level."""
     if len(functions) == 1:
@@ -247,22 +217,6 @@ def test_a_checkpoint_in_a_scan_holds_the_carries():
     whole = checkpoint(plain)
     assert held(whole, stack, x) == []
     gradients_agree(whole, plain, stack, x)
-
-
-def test_random_numbers_are_drawn_again_the_same():
-    @checkpoint
-    def dropped(key, x):
-        keep = random.bernoulli(key, 0.5, x.shape)
-        return jnp.sum(jnp.where(keep, jnp.sin(x), 0))
-
-    key, xs = random.key(3), np.linspace(0, 2, 9, dtype=np.float32)
-    mask = np.asarray(random.bernoulli(key, 0.5, (9,)))
-    for g in (grad(dropped, 1), jit(grad(dropped, 1))):
-        np.testing.assert_allclose(g(key, xs), mask * np.cos(xs), rtol=1e-5)
-    keys = random.split(key, 3)
-    found = vmap(grad(dropped, 1), in_axes=(0, None))(keys, xs)
-    masks = np.stack([random.bernoulli(k, 0.5, (9,)) for k in keys])
-    np.testing.assert_allclose(found, masks * np.cos(xs), rtol=1e-5)
 
 
 # ---- with everything else

@@ -1,10 +1,11 @@
 """Long products in native loops, in parts: the same bits, whoever computes them."""
 
 import os
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from harness import in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -248,11 +249,7 @@ def test_callers_in_several_threads(always):
                 if not (f(x, ws[i]).numpy() == wanted[i]).all():
                     wrong.append(i)
 
-    callers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
+    in_threads(*[partial(work, i) for i in range(4)])
     assert not wrong
 
 

@@ -1,10 +1,11 @@
 """Kernels in parts: the same bits, whoever calls, and only where it pays."""
 
 import os
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from harness import in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -204,11 +205,7 @@ def test_callers_in_several_threads(always):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(mj.config.values, "cpu_threads", 3)
-        callers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join()
+        in_threads(*[partial(work, k) for k in range(4)])
     assert not wrong
 
 
@@ -224,11 +221,7 @@ def test_several_threads_ask_for_more_and_more_workers(monkeypatch):
             if len(table) <= count or table[0] != 7:
                 wrong.append(count)
 
-    callers = [threading.Thread(target=work) for _ in range(4)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
+    in_threads(*[work] * 4)
     assert not wrong and len(threads.workers.boxes) == 29
 
 
