@@ -89,6 +89,25 @@ def test_a_body_that_occurs_twice_is_a_function():
     same_bits(f, x, "python")
 
 
+def test_a_function_is_given_rows_of_complex_numbers():
+    @mj.jit
+    def turn(a, b):
+        for _ in range(4):
+            a = jnp.flip(a) * 0.5j + jnp.cumsum(a) * 0.25
+        return lax.fori_loop(0, 3, lambda i, a: jnp.flip(a) * 0.5 + b, a)
+
+    def step(c, row):
+        c = turn(turn(c, row), c)
+        return turn(row, c), turn(c, row)
+
+    f = lambda rows: lax.scan(step, rows[0], rows)[1]
+    rows = (np.arange(12) - 5.0 + 1j * np.arange(12)[::-1]).astype("c8").reshape(4, 3)
+    assert "= scan_0_f0(part(" in code_of(f, rows)
+    for backend in ("plain", "llvm"):
+        found, expected = (mj.jit(f, backend=b)(rows) for b in (backend, "eval"))
+        np.testing.assert_allclose(found, expected, 1e-5)
+
+
 # ---- what they compute
 
 

@@ -7,6 +7,7 @@
 from ..loops.buffers import View
 from ..loops.expressions import Axis, as_index, op
 from ..loops.statements import Call
+from ..lower.layout import is_matrix
 from ..memory.overwriting import nest
 from .obstacles import call_obstacles
 from .regions import call_builders
@@ -23,12 +24,8 @@ def largest_step(view):
 
 def blas_layout(view):
     """Whether gemm takes a matrix as it is."""
-    (rows, columns), (down, right) = view.shape[-2:], view.strides[-2:]
-    if largest_step(view) > LARGEST:
-        return False
-    return (right == 1 and (down >= columns or rows == 1)) or (
-        down == 1 and (right >= rows or columns == 1)
-    )
+    lines = zip(view.shape[-2:], view.strides[-2:], strict=True)
+    return largest_step(view) <= LARGEST and is_matrix(*lines)
 
 
 def product_obstacle(call):
