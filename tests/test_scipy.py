@@ -583,6 +583,10 @@ def test_betaln_of_large_arguments():
     wanted = betaln(a, b)
     got = ours.special.betaln(A(*a), A(*b))
     np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=2e-6)
+    half = mj.numpy.float16([0.5, 20.0])
+    got = ours.special.betaln(half, half)
+    np.testing.assert_allclose(got, betaln([0.5, 20], [0.5, 20]), rtol=1e-2)
+    assert got.dtype == np.float16
 
 
 def test_zeta_of_large_exponents():

@@ -121,8 +121,8 @@ def betaln(a, b):
     left = (0.5 - a) * jnp.log1p(b / a)
     of_b = lax.lgamma(b) + b - b * jnp.log(a + b)
     of_large_b = (
-        0.5 * np.log(2 * np.pi) - 0.5 * jnp.log(large_b) + after_stirling(large_b)
-        - large_b * jnp.log1p(a / large_b)
+        0.5 * math.log(2 * math.pi) - 0.5 * jnp.log(large_b)
+        + after_stirling(large_b) - large_b * jnp.log1p(a / large_b)
     )  # fmt: skip
     result = rest + left + jnp.where(both_large, of_large_b, of_b)
     return jnp.where(is_large, result, plain)
