@@ -490,3 +490,12 @@ def test_reduce_takes_scalars_to_start_from():
     start = {"x": np.ones(5, np.float32)}
     with pytest.raises(ValueError, match="found non-scalar initial value"):
         lax.reduce(start, start, lambda x, y: {"x": x["x"] + y["x"]}, [0])
+
+
+def test_an_error_names_what_got_the_slice_or_the_dtype():
+    for name in ("mgrid", "ogrid", "r_", "c_"):
+        grid = getattr(jnp, name)
+        with pytest.raises(ConcretizationTypeError, match=f"slice stop of jnp.{name}"):
+            mj.jit(lambda n, grid=grid: grid[0:n])(2)
+    with pytest.raises(ValueError, match="corrcoef: dtype must be a subclass of float"):
+        jnp.corrcoef(np.arange(5), np.arange(5), dtype=int)

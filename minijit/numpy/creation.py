@@ -9,7 +9,7 @@ from ..trace.core import Tracer
 from ..transform import tangents
 from ..transform.batching.vmap import vmap
 from ..transform.control_flow.api import cond
-from .arguments import canonical_shape, static_int
+from .arguments import canonical_shape, concrete, static, static_int
 from .core import arrays, convert, expand_to, later, promote_dtypes, sign, strong
 from .elementwise import choose_where, power
 from .making import (
@@ -194,15 +194,18 @@ class Grid:
         if key == ():
             return [] if self.sparse else zeros(0, int)
         keys = key if isinstance(key, tuple) else (key,)
-        axes = promote_dtypes([numbers_of_slice(k) for k in keys])
+        axes = promote_dtypes([numbers_of_slice(k, self.name) for k in keys])
         if not isinstance(key, tuple):
             return axes[0]
         grids = meshgrid(*axes, indexing="ij", sparse=self.sparse)
         return grids if self.sparse else stack(grids)
 
 
-def numbers_of_slice(s):
+def numbers_of_slice(s, name):
     """The numbers that a slice stands for; an imaginary step says how many."""
+    for field in ("start", "stop", "step"):
+        if isinstance(getattr(s, field), Tracer):
+            concrete(getattr(s, field), f"slice {field} of jnp.{name}", static)
     start = 0 if s.start is None else s.start
     step = 1 if s.step is None else s.step
     if isinstance(step, complex):
@@ -220,7 +223,8 @@ class Joiner:
     "axis,rank,trans1d": along which axis, with how many axes, and where their own are.
     """
 
-    def __init__(self, axis, rank, trans1d):
+    def __init__(self, name, axis, rank, trans1d):
+        self.name = name
         self.options = axis, rank, trans1d
 
     def __getitem__(self, key):
@@ -246,8 +250,9 @@ class Joiner:
 
     def part(self, key, rank, trans1d):
         """One operand with `rank` axes at least, rotated by what `trans1d` says."""
-        x = numbers_of_slice(key) if isinstance(key, slice) else asarray(key)
-        own = 0 if isinstance(key, slice) else x.ndim
+        is_slice = isinstance(key, slice)
+        x = numbers_of_slice(key, self.name) if is_slice else asarray(key)
+        own = 0 if is_slice else x.ndim
         x = expand_to(x, builtins.max(rank, x.ndim))
         if trans1d == -1 or own >= rank:
             return x
@@ -256,7 +261,7 @@ class Joiner:
         return primitives.transpose(x, order)
 
 
-r_, c_ = Joiner(0, 1, -1), Joiner(-1, 2, 0)
+r_, c_ = Joiner("r_", 0, 1, -1), Joiner("c_", -1, 2, 0)
 
 
 class IndexExpression:

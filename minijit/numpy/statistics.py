@@ -359,7 +359,9 @@ def real_dtype(name, dtype):
     """A dtype asked for that must be floating or complex."""
     dtype = dtypes.user_dtype(dtype, name)
     if dtype.kind in "biu":
-        raise ValueError(f"{name}: dtype must be a float or complex type; got {dtype}")
+        raise ValueError(
+            f"{name}: dtype must be a subclass of float or complex; got {dtype}"
+        )
     return dtype
 
 
@@ -380,6 +382,8 @@ def sample_weights(x, fweights, aweights):
 
 def corrcoef(x, y=None, rowvar=True, dtype=None):
     """The correlation matrix of variables, a row each.  JAX: `jnp.corrcoef`."""
+    if dtype is not None:
+        real_dtype("corrcoef", dtype)
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return divide(c, c)
