@@ -41,6 +41,31 @@ from ..pipeline import shortcuts
 from ..settings import config
 from .known_values import compute, known_value, never_folded, uniform
 
+# Primitives of two arguments whose order does not matter.
+commutative = {
+    prim.add_p, prim.mul_p, prim.max_p, prim.min_p, prim.eq_p, prim.ne_p,
+    prim.and_p, prim.or_p, prim.xor_p,
+}  # fmt: skip
+# Primitives that do the same to each element, so that they may be applied to one.
+elementwise = {
+    prim.neg_p, prim.sign_p, prim.abs_p, prim.exp_p, prim.log_p, prim.sqrt_p,
+    prim.sin_p, prim.cos_p, prim.tanh_p, prim.not_p, prim.convert_element_type_p,
+    prim.integer_pow_p, prim.pow_p, prim.select_n_p, prim.div_p, prim.sub_p,
+    prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p,
+} | commutative  # fmt: skip
+
+# What later chapters add.
+# Functions closed jaxpr -> closed jaxpr: what is to happen before anything else.
+preparations = []
+# Other primitives than jit that call a function: rule(**params) -> the function whose
+# body is to take the place of the call, or None if the call is to stay.
+inline_rules = {}
+# Functions of a call: whether it is not to be inlined.
+stay_calls = []
+# primitive of a loop -> rule: (simplifier, arguments, params, avals of the results) ->
+# their atoms, or None where the rule has nothing to say.
+loop_rules = {}
+
 
 # chapter 14
 def atom_key(atom):
@@ -64,13 +89,6 @@ def freeze(value):
 def exact(dtype):
     """Whether arithmetic on a dtype is exact: integers, which wrap, and bools."""
     return dtype.kind in "iub"
-
-
-# Primitives of two arguments whose order does not matter.
-commutative = {
-    prim.add_p, prim.mul_p, prim.max_p, prim.min_p, prim.eq_p, prim.ne_p,
-    prim.and_p, prim.or_p, prim.xor_p,
-}  # fmt: skip
 
 
 def args_key(primitive, args):
@@ -226,15 +244,6 @@ def filled(s, value, out):
     return s.emit(prim.broadcast_in_dim_p, [literal], params, [out])[0]
 
 
-# Primitives that do the same to each element, so that they may be applied to one.
-elementwise = {
-    prim.neg_p, prim.sign_p, prim.abs_p, prim.exp_p, prim.log_p, prim.sqrt_p,
-    prim.sin_p, prim.cos_p, prim.tanh_p, prim.not_p, prim.convert_element_type_p,
-    prim.integer_pow_p, prim.pow_p, prim.select_n_p, prim.div_p, prim.sub_p,
-    prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p,
-} | commutative  # fmt: skip
-
-
 def fold(s, primitive, out, args, params):
     """The value of an equation of constants, or None."""
     if not args or primitive in never_folded or primitive not in eval_rules:
@@ -314,10 +323,6 @@ def cancel_in_difference(s, out, x, y):
 
 fast_rules |= {prim.sub_p: [cancel_in_difference]}
 
-# Other primitives than jit that call a function: rule(**params) -> the function whose
-# body is to take the place of the call, or None if the call is to stay.
-inline_rules = {}
-
 
 @dataclass(frozen=True)
 class Calls:
@@ -344,10 +349,6 @@ def count_calls(jaxpr):
                 if counts[sub] == 1:
                     todo.append(sub)
     return counts
-
-
-# Functions of a call: whether it is not to be inlined.
-stay_calls = []
 
 
 def to_inline(eqn, calls):
@@ -420,11 +421,6 @@ def run(s, closed, args, calls):
             top.env.update(zip(eqn.outvars, results, strict=True))
 
 
-# primitive of a loop -> rule: (simplifier, arguments, params, avals of the results) ->
-# their atoms, or None where the rule has nothing to say.
-loop_rules = {}
-
-
 def equation(s, eqn, args, calls):
     """The atoms for the results of one equation, which may add others before."""
     s.source = eqn.source
@@ -452,10 +448,6 @@ def simplify_function(closed, calls):
         calls.done.update({closed: simpler, simpler: simpler})
         calls.counts[simpler.jaxpr] = calls.counts.get(closed.jaxpr, 1)
     return calls.done[closed]
-
-
-# Functions closed jaxpr -> closed jaxpr: what is to happen before anything else.
-preparations = []
 
 
 def simplify(closed, fast_math=None):
