@@ -108,7 +108,7 @@ _on_demand += """
 from .trace.dtypes import float0
 from .trace.api.devices import Device, Shard, default_backend, device_count, devices
 from .trace.api.devices import local_device_count, local_devices, process_count
-from .trace.api.devices import process_index, process_indices
+from .trace.api.devices import Sharding as _Sharding, process_index, process_indices
 from .trace.api.meshes import NamedSharding, P, make_mesh, set_mesh
 from .trace.api.placement import make_array_from_callback
 from .trace.api.placement import make_array_from_process_local_data
@@ -152,6 +152,7 @@ _on_demand += [f"{file}:{name}" for file, ns in _of_jax.items() for name in ns.s
 demand.additions |= {"trace.base.config": ["jaxcompat.flags"]}
 _classes = [_core.Primitive, ShapedArray, _stages.Lowered, _stages.Compiled]
 _classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]
+_classes += [Device, _Sharding]
 demand.more_attributes("jaxcompat.attributes", _classes)
 
 # chapter 17

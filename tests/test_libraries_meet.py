@@ -523,3 +523,23 @@ def test_lists_are_put_into_arrays():
     put = mj.jit(lambda x, y: x.at[2:].set([y, y]))
     assert put(x, 7.0).tolist() == [0.0, 1.0, 7.0, 7.0]
     assert x.platform() == "cpu"
+
+
+# ---- what saves checkpoints asks where arrays are, and how they lie in memory
+
+
+def test_what_checkpoints_ask_of_devices(without_jax):
+    with mj.as_jax():
+        import jax
+        from jax.experimental.colocated_python import serialization
+        from jax.experimental.layout import Format
+        from jax.extend import ifrt_programs
+
+        assert not isinstance(1, serialization.DeviceList) and ifrt_programs
+        assert jax._src.distributed.global_state.client is None
+        device = jax.devices()[0]
+        assert device.client.runtime_type == "cpu"
+        assert [memory.kind for memory in device.addressable_memories()] == ["device"]
+        x = jnp.ones(2)
+        assert device in x.sharding._addressable_device_assignment
+        assert jax.device_put(x, Format(None, x.sharding)).tolist() == [1.0, 1.0]

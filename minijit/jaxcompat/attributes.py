@@ -7,7 +7,10 @@ already is an error.  It is imported when a name is asked for that a class does 
 have: see `demand.more_attributes`.
 """
 
+from types import SimpleNamespace
+
 from ..trace import dtypes
+from ..trace.api.devices import Device, Sharding
 from ..trace.api.meshes import sharding_of_type
 from ..trace.api.stages import Compiled, Lowered
 from ..trace.arguments import TraceInfo
@@ -84,6 +87,12 @@ give(ShapedArray, {
     "at_least_vspace": to_tangent_aval,
 })
 # Libraries ask which of the traces around them a value belongs to.
+give(Device, {
+    "client": property(lambda device: fetch("extend.backend:get_backend")()),
+    "addressable_memories": lambda device: [SimpleNamespace(kind="device")],
+})
+alone = property(lambda sharding: (sharding.device,))
+give(Sharding, {"_addressable_device_assignment": alone})
 give(Trace, {"main": property(lambda trace: trace)})
 give(Tracer, {"_trace": property(lambda x: x.owner)})
 give(NodeType, {

@@ -28,6 +28,8 @@ version = "0.10.2"
 version_info = tuple(map(int, version.split(".")))
 # What XLA has started, which is nothing.
 backends: dict = {}
+# Of the processes that compute together there is this one.
+global_state = types.SimpleNamespace(client=None, process_id=0, num_processes=1)
 
 # A module of JAX -> the modules of minijit that have its names, the first ones first.
 # Of a module that is not listed they are in the one of the same name.
@@ -80,6 +82,7 @@ single_names = {
     "make_jaxpr": "jaxcompat.captured:make_jaxpr",
     "_src.api.make_jaxpr": "jaxcompat.captured:make_jaxpr",
     "_src.ad_checkpoint.saved_residuals": "ad_checkpoint:residual_pairs",
+    "_src.distributed.global_state": "jax_modules:global_state",
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
     "_src.tree_util._registry": "jaxcompat.attributes:node_types",
     "_src.tree_util.broadcast_prefix": "trace.trees.tools:broadcast_prefix",
@@ -112,18 +115,19 @@ single_names |= {
 # Modules that JAX has and minijit does not.  All of their names are missing, and so
 # are those of the private ones.
 not_here = """
-    _src cloud_tpu_init collect_profile distributed ffi lib tools
+    _src _src.distributed cloud_tpu_init collect_profile distributed ffi lib tools
     experimental.array_serialization experimental.buffer_callback
-    experimental.colocated_python experimental.compilation_cache
+    experimental.colocated_python experimental.colocated_python.serialization
+    experimental.compilation_cache
     experimental.compute_on experimental.control_deps experimental.custom_partitioning
     experimental.fused experimental.jax2tf experimental.jet experimental.key_reuse
-    experimental.layout experimental.pallas experimental.profiler experimental.rnn
+    experimental.pallas experimental.profiler experimental.rnn
     experimental.roofline experimental.scheduling_groups
     experimental.serialize_executable experimental.shard_alike
     experimental.source_mapper experimental.sparse experimental.topologies
     experimental.transfer experimental.xla_metadata
-    extend.core.primitives extend.lowering extend.mlir extend.pallas
-    extend.sharding extend.xla interpreters.pxla
+    extend.core.primitives extend.ifrt_programs extend.lowering extend.mlir
+    extend.pallas extend.sharding extend.xla interpreters.pxla
 """.split()
 
 # What there is in jaxlib, of which no name is here.

@@ -60,7 +60,7 @@ jax_names = {
         (
             "array_serialization buffer_callback colocated_python compilation_cache "
             "compute_on control_deps custom_partitioning fused jax2tf jet key_reuse "
-            "layout pallas profiler rnn roofline scheduling_groups "
+            "pallas profiler rnn roofline scheduling_groups "
             "serialize_executable shard_alike source_mapper sparse topologies transfer "
             "xla_metadata EArray cur_qdd primal_tangent_dtype",
             "",
@@ -69,7 +69,7 @@ jax_names = {
     ]),
     "core": table([("ParamDict Value max_dim min_dim", inside, "")]),
     "extend": table([
-        ("lowering mlir pallas sharding xla", inside, ""),
+        ("ifrt_programs lowering mlir pallas sharding xla", inside, ""),
     ]),
     "extend.core": table([
         (

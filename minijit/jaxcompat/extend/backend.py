@@ -11,7 +11,7 @@ class Backend:
     """The devices of one platform; JAX: a client of XLA's.
 
     Attributes:
-      platform, platform_version: "cpu" or "gpu".
+      platform, platform_version, runtime_type: "cpu" or "gpu".
     """
 
     platform: str
@@ -19,6 +19,8 @@ class Backend:
     @property
     def platform_version(self):
         return self.platform
+
+    runtime_type = platform_version
 
     def devices(self):
         return _devices.devices(self.platform)
