@@ -619,3 +619,25 @@ def test_halves_made_of_what_is_computed_in_float64(name, n):
     found = mj.jit(getattr(jnp, name))(*args)
     assert found.dtype == "float16"
     np.testing.assert_allclose(found, getattr(np, name)(*wide), rtol=2e-3, atol=1e-6)
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("divisor", [None, 1.0, 8.0, 0.1])
+def test_remainders_are_those_of_the_c_library_in_vectors(dtype, divisor):
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(20_003) * 10 ** rng.uniform(-3, 3, 20_003) for _ in "xy")
+    x, y = x.astype(dtype), y.astype(dtype)
+    x[:3000], x[3000:5000] = y[:3000] * 3, np.nextafter(y[3000:5000] * 5, 0 * y[:2000])
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -2.5, 6e4], dtype)
+    pairs = np.stack(np.meshgrid(special, special)).reshape(2, -1)
+    x[-64:], y[-64:] = pairs
+    x[6000:6100] = 6e4 if dtype == "float16" else 3e38
+    y = y if divisor is None else np.full_like(y, divisor)
+    f = mj.jit(lambda x, y: lax.rem(x, y if divisor is None else y.dtype.type(divisor)))
+    with np.errstate(invalid="ignore"):
+        want = np.fmod(x, y)
+    found = np.asarray(f(x, y))
+    np.testing.assert_array_equal(found, want)
+    zeros = want == 0
+    np.testing.assert_array_equal(np.signbit(found)[zeros], np.signbit(want)[zeros])

@@ -34,6 +34,12 @@ def remainder(x, y, dtype):
     return where(y.is_(0), x, x.apply("machine_rem", rest))
 
 
+def remainder_of_power(x, y, dtype):
+    """Of floats, for y = 1, 2, 4 ...; a zero has the sign of x."""
+    size = abs(x)
+    return copysign(size - (size / y).apply("floor") * y, x)
+
+
 def floordiv(x, y, dtype):
     """Of an index by a positive number, rounded down."""
     quotient = x.apply("machine_div", y)
@@ -90,6 +96,7 @@ def sign(x, dtype):
 scalar_forms |= {
     "div": divide,
     "rem": remainder,
+    "rem_of_power": remainder_of_power,
     "floordiv": floordiv,
     "mod": mod,
     "pow": power,

@@ -21,6 +21,7 @@ and `vector_math`.
 """
 
 import functools
+import math
 
 import numpy as np
 
@@ -191,6 +192,8 @@ in_range_forms = {
 def plain_name(expr):
     """The name of the plain operation that an `Op` is, because of its arguments."""
     name = expr.name
+    if name == "rem" and by_power_of_two(expr):
+        return "rem_of_power"
     if name not in in_range_forms or expr.dtype.kind not in "iu":
         return name
     x, y = expr.args
@@ -204,6 +207,15 @@ def plain_name(expr):
     else:
         sure = 0 <= count < 8 * expr.dtype.itemsize
     return in_range_forms[name] if sure else name
+
+
+def by_power_of_two(expr):
+    """Whether a float is divided by 1, 2, 4 ...: then the quotient is exact."""
+    y = expr.args[1]
+    if expr.dtype not in (FLOAT32, FLOAT64) or type(y) is not Const:
+        return False
+    mantissa, exponent = math.frexp(y.value)
+    return mantissa == 0.5 and 1 <= exponent <= 64
 
 
 def form_of(name, dtypes, dtype):

@@ -16,6 +16,7 @@ from .scalar_forms import (
     limited,
     muladd,
     polynomial,
+    rarely,
     scalar_forms,
     where,
 )
@@ -146,6 +147,26 @@ def power(x, y, dtype):
 integer_power = scalar_forms["pow"]
 
 
+# Of a quotient up to here float64 has so many bits behind the point that it is rounded
+# to a whole number only if it is one.
+FAR = 2.0**28
+
+
+def remainder(x, y, dtype):
+    """Of float32: what the C library's fmod says, and it says it where the quotient is
+    large, or none."""
+    if dtype != FLOAT32:
+        return integer_remainder(x, y, dtype)
+    size, unit = abs(x).to(FLOAT64), abs(y).to(FLOAT64)
+    ratio = size / unit
+    rest = size - ratio.apply("floor") * unit
+    near = (ratio < FAR) & (unit < INF)
+    return rarely(~near, copysign(rest.to(FLOAT32), x), "rem", x, y)
+
+
+integer_remainder = scalar_forms["rem"]
+
+
 def erf32(x):
     """Two polynomials, the second in the exponent."""
     size, z = abs(x), x * x
@@ -231,6 +252,7 @@ scalar_forms |= {
     "atanh": in_double(atanh),
     "cbrt": in_double(cbrt),
     "pow": power,
+    "rem": remainder,
     "erf": by_dtype(erf32, erf64),
     "erfc": erfc,
     # That of the C library is right near the zeros between negative whole numbers.

@@ -29,7 +29,7 @@ from .primitives import independent
 WRITTEN_OUT, MOST_WRITTEN = 7, 300
 # Operations that are several instructions; of slow ones the machine knows how many.
 instructions_of = {"max": 3, "min": 3, "machine_div": 20, "machine_rem": 20}
-slow, library = {"div", "sqrt"}, {"lgamma", "erf", "erfc", "rem", "pow", "atan2"}
+slow, library = {"div", "sqrt", "rem"}, {"lgamma", "erf", "erfc", "pow", "atan2"}
 
 
 def trips(axis):

@@ -21,7 +21,6 @@ from ...compile.numbers.scalar_forms import form_of
 from ...compile.schedule.nests import index_in_memory
 from ...trace.jit.jit import cache_clearers
 from ..emit import Walker
-from .engine import share
 from .target import converts
 
 
@@ -37,26 +36,19 @@ def typed_text(kinds, values):
     return ", ".join(f"{kind} {value}" for kind, value in pairs)
 
 
-# Rounds twice, as a float32 on the way does.  A half is returned where a vector is.
+# What LLVM calls where a float64 becomes a float32, and that a float16 at once.  It is
+# of the runtime of C compilers, which no process of ours has.  It rounds twice, as was
+# asked for, and returns a half as it does a vector.
 DOUBLE_TO_HALF = """
 declare <8 x i16> @llvm.x86.vcvtps2ph.128(<4 x float>, i32)
 
-define <8 x i16> @__truncdfhf2(double %x) {
+define hidden <8 x i16> @__truncdfhf2(double %x) {
   %wide = fptrunc double %x to float
   %wides = insertelement <4 x float> zeroinitializer, float %wide, i64 0
   %halves = call <8 x i16> @llvm.x86.vcvtps2ph.128(<4 x float> %wides, i32 0)
   ret <8 x i16> %halves
 }
 """
-
-
-@functools.cache
-def double_to_half():
-    """What LLVM calls where a float64 becomes a float32, and that a float16 at once.
-
-    It belongs to the runtime of a C compiler, which is not in this process.
-    """
-    return share("__truncdfhf2", DOUBLE_TO_HALF)
 
 
 class Branches:
@@ -120,7 +112,7 @@ class FunctionCalls:
         """The bits of the nearest 16-bit float."""
         if self.for_host and converts(dtype):
             bits, half, wide = self.half_types()
-            double_to_half()
+            self.declared[DOUBLE_TO_HALF] = None
             value = self.do(f"fptrunc {wide} {value} to {half}")
             return self.do(f"bitcast {half} {value} to {bits}")
         return self.call((f"{dtype.name}_bits", (FLOAT32,), UINT16), [value])

@@ -71,7 +71,7 @@ def rarely(writer, name, expr, values):
     return writer.do(f"phi {kind} [{usual}, %{before}], [{choice}, %rare{k}]")
 
 
-instructions |= {f"rare_{name}": rarely for name in ("sin", "cos", "tan")}
+instructions |= {f"rare_{name}": rarely for name in ("sin", "cos", "tan", "rem")}
 
 # What LLVM may take for granted about a function of numbers.
 PURE = "memory(none) nounwind willreturn"
@@ -108,8 +108,9 @@ def function_with_lanes(key, new_writer):
     shape = f"_ZGV_LLVM_N{lanes}{'v' * len(key[1])}"
     note = f'"vector-function-abi-variant"="{shape}_{name}({name}_v{lanes})"'
     one, many = new_writer(), LaneWriter(lanes)
-    # Hidden, not internal: LLVM drops internal functions that nobody calls yet.
-    text = define(key, one, name, f"noinline {PURE} {note}")
+    # Hidden, not internal: LLVM drops internal functions that nobody calls yet, and an
+    # argument that is the same in all calls, which those of vectors have.
+    text = define(key, one, name, f"noinline {PURE} {note}", "hidden")
     text += define(key, many, f"{name}_v{lanes}", f"noinline {PURE}", "hidden")
     return text, (*one.declared, *many.declared), (*one.used, *many.used)
 
