@@ -626,8 +626,8 @@ def test_halves_made_of_what_is_computed_in_float64(name, n):
 @pytest.mark.parametrize("divisor", [None, 1.0, 8.0, 0.1])
 def test_remainders_are_those_of_the_c_library_in_vectors(dtype, divisor):
     rng = np.random.default_rng(0)
-    x, y = (rng.standard_normal(20_003) * 10 ** rng.uniform(-3, 3, 20_003) for _ in "xy")
-    x, y = x.astype(dtype), y.astype(dtype)
+    sizes = 10 ** rng.uniform(-3, 3, (2, 20_003))
+    x, y = (rng.standard_normal((2, 20_003)) * sizes).astype(dtype)
     x[:3000], x[3000:5000] = y[:3000] * 3, np.nextafter(y[3000:5000] * 5, 0 * y[:2000])
     special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -2.5, 6e4], dtype)
     pairs = np.stack(np.meshgrid(special, special)).reshape(2, -1)
