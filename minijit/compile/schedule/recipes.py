@@ -8,9 +8,9 @@ compute what the kernel does, with the same operations on the same numbers.
 
 from dataclasses import dataclass, replace
 
-from ..fuse.fusion import nested
+from ..fuse.fusion import nested, renamed
 from ..loops.buffers import Buffer
-from ..loops.expressions import Load, Reduce, as_index
+from ..loops.expressions import Axis, Load, Reduce, as_index
 from ..loops.graphs import postorder
 from ..loops.statements import For, Store, expressions, statements
 from ..settings import config
@@ -23,6 +23,7 @@ from .primitives import (
     NotAllowed,
     distribute,
     flat,
+    independent,
     joined,
     lanes,
     may_reorder,
@@ -61,7 +62,9 @@ def candidates(kernel, alone=frozenset()):
       alone: the arrays that nothing but this kernel uses.
     """
     # Written out, a pair (extreme, place) takes fewer operations than two totals.
-    yield from short_rows(in_long_rows(kernel.body))
+    body = in_long_rows(kernel.body)
+    yield from short_rows(body)
+    yield from rows_as_vectors(body)
     kernel = replace(kernel, body=in_first_places(kernel.body))
     nest = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
     whole = nest and len(nest[1]) == 1 and not totals_in(nest[1])
@@ -224,6 +227,35 @@ def short_rows(body):
     if inner := lanes(axis, stores):
         yield Candidate("short rows in lanes", (nested(around, inner),))
     yield Candidate("short rows written out", (nested(around, (For(axis, stores),)),))
+
+
+def rows_as_vectors(body):
+    """Short rows that memory runs along: each is one vector, its totals written out.
+
+        for i in 1000:                    for i in 1000:
+          for j in 5:                       for j in vector 5:
+            y[i,j] = max(k: x[i,k,j])         y[i,j] = max(max(x[i,0,j], x[i,1,j]), ..)
+    """
+    loops, inside = [], body
+    while len(inside) == 1 and isinstance(inside[0], For):
+        loop, = inside
+        if loop.axis.kind != "loop" or not isinstance(loop.axis.extent, int):
+            return
+        loops.append(loop.axis)
+        inside = loop.body
+    *around, row = loops or [None]
+    stores = around and 1 < row.extent <= SHORT and flat(inside, SHORT)
+    if not stores or len(postorder(expressions(stores))) > MOST:
+        return
+    moving = [e for e in loads_of(stores) if row in e.free]
+    places = (*stores, *moving)
+    along = all(stride_along(a, row) == 1 for a in places)
+    # The parts of complex numbers would be vectors with a gap in them.
+    whole = all(a.buffer.dtype.kind != "c" for a in places)
+    if along and whole and independent(row, stores):
+        lane = Axis(row.extent, "vector")
+        vector = For(lane, renamed(stores, {row: lane}))
+        yield Candidate("short rows as vectors", (nested(around, [vector]),))
 
 
 def is_vector(body):
