@@ -209,6 +209,18 @@ def test_results_have_names():
     assert jnp.linalg.eigh(np.eye(2)).eigenvalues.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_determinants_of_the_smallest_matrices_are_products(n):
+    x = np.random.default_rng(n).normal(size=(2000, n, n)).astype("f4")
+    compiled = mj.jit(jnp.linalg.det).lower(x).compile()
+    assert len(compiled.explain().kernels) == 1
+    assert "lu" not in str(compiled.explain())
+    np.testing.assert_allclose(compiled(x), np.linalg.det(x), 1e-4, 1e-5)
+    slope = mj.grad(lambda x: jnp.linalg.det(x).sum())(x)
+    adjugate = np.linalg.det(x)[:, None, None] * np.linalg.inv(x)
+    np.testing.assert_allclose(slope, adjugate.swapaxes(1, 2), 1e-3, 1e-3)
+
+
 def test_errors_name_the_call():
     with pytest.raises(ValueError, match=r"(?s)solve must have.*\(2, 3\).*given a="):
         jnp.linalg.solve(np.ones((2, 3)), np.ones(2))

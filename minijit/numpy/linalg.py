@@ -405,7 +405,16 @@ def det(a):
         return a[..., 0, 0]
     if n == 2:
         return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
+    if n == 3:
+        return det_of_three(*([a[..., i, j] for j in range(3)] for i in range(3)))
     return det_by_lu(a)
+
+
+def det_of_three(x, y, z):
+    """The determinant of three rows: x times the cross product of the others."""
+    found = x[0] * (y[1] * z[2] - y[2] * z[1])
+    found -= x[1] * (y[0] * z[2] - y[2] * z[0])
+    return found + x[2] * (y[0] * z[1] - y[1] * z[0])
 
 
 @custom_jvp
