@@ -164,6 +164,7 @@ def test_linear_transpose():
         (lambda: grad(lambda x: x, holomorphic=True)(1.0), ["complex dtype"]),
         (lambda: grad(lambda x: x, argnums=2)(1.0), ["argnums=2", "only 1"]),
         (lambda: grad(lambda x: x, has_aux=True)(1.0), ["two-element tuple"]),
+        (lambda: grad(lambda x: (x, x, x), has_aux=True)(1.0), ["two-element tuple"]),
     ],
 )
 def test_errors_of_grad(call, words):
