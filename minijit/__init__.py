@@ -204,7 +204,7 @@ from .run.llvm import instructions as llvm_instructions
 from .run.llvm import regions as llvm_regions
 
 # chapter 24
-from .compile.schedule import first_places, partial_totals
+from .compile.schedule import partial_totals
 from .compile.numbers import vector_functions
 from .compile.schedule import vector_loops
 from .compile.schedule import register_tiles

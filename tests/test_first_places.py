@@ -9,8 +9,8 @@ from minijit import lax
 from minijit.compile.loops.expressions import Reduce
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import expressions
-from minijit.compile.schedule.first_places import in_first_places
 from minijit.compile.schedule.placing_rules import arrange
+from minijit.compile.schedule.vector_loops import in_first_places
 from tests.test_long_rows import kernels_of
 
 pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]

@@ -15,7 +15,6 @@ from ..loops.graphs import postorder
 from ..loops.statements import For, Store, expressions, statements
 from ..settings import config
 from .columns import on_buffers
-from .first_places import in_first_places
 from .machine import Machine
 from .nests import in_long_rows, loads_of, nest_of, stride_along
 from .primitives import (
@@ -30,6 +29,7 @@ from .primitives import (
     reordered,
     rewritten,
 )
+from .vector_loops import in_first_places
 
 # Rows and totals of at most so many steps are written out.  (A register of bytes.)
 SHORT = 16

@@ -1,4 +1,4 @@
-"""Loops that a compiler makes vectors of: functions beside totals, and choices.
+"""Loops that a compiler makes vectors of: functions beside totals, choices, places.
 
     for i in 1000:                      for b in 16:
       y[i] = exp(total(k: x[i,k]))        for j in 64: side[j] = total(k: x[b*64+j,k])
@@ -16,18 +16,27 @@ tell that they are neighbours, and one of them is thrown away.  On the right the
 nothing to choose, and every loop goes along memory.  A mask, such as `j <= i` along j,
 cuts its loop at a number that only a run knows, if a function such as `exp` is in it,
 and the range of a total in which it leaves out terms.
+
+    place[i] = argmax(k: x[i,k], k)     place[i] = min(l: l where x[i,l] is best,
+                                                       else 2147483647)
+                                        with best = max(k: x[i,k])
+
+On the left each step looks at what the last one has found.  On the right the terms of
+both totals are in any order, and the first of several places is the least one.  The
+extreme of a row with a NaN in it is NaN, and stands where the first NaN does.
 """
 
+import functools
 import math
 
 from ..decisions import loop_rules, noted
 from ..fuse.fusion import nested, renamed
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from ..loops.graphs import postorder
+from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
-from ..loops.scalars import BOOL
+from ..loops.scalars import BOOL, highest
 from ..loops.statements import For, Store, expressions, statements
 from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
@@ -35,6 +44,35 @@ from ..settings import config
 from .columns import replaced
 from .nests import Renamer, in_nests, loop_over, steps_of, strides_of
 from .row_totals import outer_totals
+
+# ---- places of extremes
+
+
+def two_totals(expr):
+    """Of a pair (extreme, place) the one that an expression is; None of any other."""
+    if type(expr) is not Op or expr.name != "item" or type(expr.args[0]) is not Reduce:
+        return None
+    pair, which = expr.args
+    running = any(axis.kind != "reduce" for axis in pair.axes)
+    if pair.op not in ("argmax", "argmin") or running:
+        return None
+    value, place = pair.bodies
+    best = Reduce("max" if pair.op == "argmax" else "min", pair.axes, (value,))
+    if which.value == 0:
+        return best
+    axes = {axis: Axis(axis.extent, axis.kind) for axis in pair.axes}
+    value, place = substitute([value, place], axes.get)
+    here = op("eq", value, best)
+    if value.dtype.kind == "f":
+        here = op("or", here, op("ne", value, value))
+    none = Const(highest(place.dtype), place.dtype)
+    return Reduce("min", tuple(axes.values()), (op("select", here, place, none),))
+
+
+def in_first_places(body):
+    """A kernel's statements, with the places of extremes as two totals."""
+    return replaced(body, functools.cache(two_totals))
+
 
 # ---- functions beside totals
 
@@ -372,6 +410,7 @@ loop_rules |= {
 }  # fmt: skip
 in_totals_aside = in_nests(with_totals_aside)
 arrangements |= {
+    "in_first_places": in_first_places,
     "with_totals_aside": lambda body: with_functions_aside(in_totals_aside(body)),
     "in_ranges": in_ranges,
 }  # fmt: skip
