@@ -589,6 +589,17 @@ def test_totals_over_an_axis_before_a_short_one_are_vectors(reduce, dtype, lengt
     np.testing.assert_allclose(np.asarray(f(x)).astype("f4"), want, tolerance, 1)
 
 
+@pytest.mark.parametrize("reduce", [jnp.max, nn.logsumexp])
+def test_long_totals_of_short_rows_are_loops_of_vectors(reduce):
+    x = jnp.asarray(numbers(400, 30, 20, 6))
+    f = mj.schedule(lambda x: reduce(x, axis=2), "short rows as vectors")
+    text = f.lower(x).compile().as_text("llvm")
+    assert "load <6 x float>, ptr %v" in text
+    assert not re.search(r"(load|store) float\b", text)
+    with mj.disable_jit():
+        np.testing.assert_allclose(f(x), reduce(x, axis=2), 1e-5, 1e-5)
+
+
 def test_rows_of_complex_numbers_are_no_vectors():
     x = jnp.asarray(numbers(400, 30, 10, 5)).astype("complex64")
     kernel, = kernels_of(lambda x: x.sum(2), x)

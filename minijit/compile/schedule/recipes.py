@@ -230,7 +230,8 @@ def short_rows(body):
 
 
 def rows_as_vectors(body):
-    """Short rows that memory runs along: each is one vector, its totals written out.
+    """Short rows that memory runs along: each is one vector, and so are its totals,
+    which are written out if they are short.
 
         for i in 1000:                    for i in 1000:
           for j in 5:                       for j in vector 5:
@@ -244,7 +245,11 @@ def rows_as_vectors(body):
         loops.append(loop.axis)
         inside = loop.body
     *around, row = loops or [None]
-    stores = around and 1 < row.extent <= SHORT and flat(inside, SHORT)
+    if not around or not 1 < row.extent <= SHORT:
+        return
+    stores = flat(inside, SHORT)
+    if not stores:
+        stores = inside if all(map(is_plain, inside)) else ()
     if not stores or len(postorder(expressions(stores))) > MOST:
         return
     moving = [e for e in loads_of(stores) if row in e.free]
@@ -256,6 +261,10 @@ def rows_as_vectors(body):
         lane = Axis(row.extent, "vector")
         vector = For(lane, renamed(stores, {row: lane}))
         yield Candidate("short rows as vectors", (nested(around, [vector]),))
+
+
+def is_plain(stmt):
+    return isinstance(stmt, Store) and not stmt.combine
 
 
 def is_vector(body):
