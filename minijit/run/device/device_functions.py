@@ -15,7 +15,14 @@ import numpy as np
 
 from ...compile.numbers.scalar_forms import FLOAT64, scalar_forms
 from ...compile.numbers.vector_waves import cos_small, sin_of_quadrant, sin_small
-from ..llvm.functions import ATTRIBUTES, define, function_name, function_text, numbered
+from ..llvm.functions import (
+    ATTRIBUTES,
+    DOUBLE_TO_HALF,
+    define,
+    function_name,
+    function_text,
+    numbered,
+)
 from ..llvm.text import LLVMWriter
 from .device_forms import device_forms
 
@@ -204,7 +211,8 @@ def device_module(kernel):
     Args:
       kernel: with `text`, `declared` and `used`, as `module_text` takes it.
     """
-    pieces, seen = {kernel.text: None}, set()
+    # What the host's processor needs for halves, a device's does not.
+    pieces, seen = {kernel.text: None}, {DOUBLE_TO_HALF}
     todo = [*kernel.declared, *kernel.used]
     while todo:
         what = todo.pop()
