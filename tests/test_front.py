@@ -278,6 +278,8 @@ def test_lowered_and_compiled_print_themselves():
 
 def test_a_long_first_call_says_so(monkeypatch, capsys):
     monkeypatch.setattr(progress, "PATIENCE", 0.02)
+    # Its thread may be asleep, for as long as it had patience before.
+    monkeypatch.setattr(progress, "teller", progress.Teller())
 
     @mj.jit
     def slow(x):
@@ -300,6 +302,8 @@ def test_a_notebook_counts_the_seconds(monkeypatch):
             shown.append(data["text/plain"])
 
     monkeypatch.setattr(progress, "PATIENCE", 0.02)
+    # Its thread may be asleep, for as long as it had patience before.
+    monkeypatch.setattr(progress, "teller", progress.Teller())
     monkeypatch.setattr(progress, "notebook_display", lambda text: Display())
     with config.override("compile_progress", True):
         mj.jit(lambda x: (time.sleep(0.06), x)[1])(1.0)
