@@ -71,6 +71,9 @@ def two_totals(expr):
 
 def in_first_places(body):
     """A kernel's statements, with the places of extremes as two totals."""
+    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    if not any(total.op in ("argmax", "argmin") for total in totals):
+        return body
     return replaced(body, functools.cache(two_totals))
 
 

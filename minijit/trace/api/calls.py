@@ -65,12 +65,14 @@ def explaining(function, label, results=False, made_by=None):
             else:
                 before = bottom.steps
                 result = function(*args, **kwargs)
-                steps = bottom.steps - before
-                most = 0  # Looked up without a call: this is on every call's way.
-                for x in args:
-                    if type(x) is ArrayImpl and x._value is not None:
-                        most = x._value.size if x._value.size > most else most
-                work = steps * (1 + most // ELEMENTS)
+                work = bottom.steps - before
+                if work and work < MANY:
+                    # Looked up without a call: this is on the way of each operation.
+                    most = 0
+                    for x in args:
+                        if type(x) is ArrayImpl and x._value is not None:
+                            most = x._value.size if x._value.size > most else most
+                    work *= 1 + most // ELEMENTS
                 if work >= MANY and ours and composed_calls:
                     make = composed_calls["when repeated"]
                     composed = composed or make(function, call, label)
@@ -108,8 +110,6 @@ def explaining(function, label, results=False, made_by=None):
 MANY, ELEMENTS = 4, 4000
 composed_calls: dict = {}
 bottom = current.bottom
-
-
 
 # Functions that take `out_sharding`, by label: what places (result, out_sharding).
 placed: dict = {}
