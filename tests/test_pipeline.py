@@ -74,7 +74,8 @@ def test_a_pass_may_look_at_more_if_the_program_is_large(monkeypatch):
         def change(form):
             calls.append(form)
             noted("too long", form)
-            [postorder([expr]) for _ in range(count)]
+            # What some roots are computed from is remembered meanwhile.
+            [postorder([expr] * n) for n in range(1, count + 1)]
             return "changed"
 
         with noting() as notes:

@@ -17,6 +17,10 @@ nothing: frozenset = frozenset()
 # While somebody counts: [how many expressions may still be looked at].
 allowance: ContextVar = ContextVar("allowance", default=None)
 
+# Meanwhile: {roots: all that they are computed from}.  A pass asks the same kernel one
+# question after another, and expressions never change.
+walked: ContextVar = ContextVar("walked", default=None)
+
 
 class TooLong(Exception):
     """More expressions were looked at than `allowed`."""
@@ -25,11 +29,13 @@ class TooLong(Exception):
 @contextmanager
 def allowed(count):
     """Walks that look at more expressions than so many raise `TooLong`."""
-    token = allowance.set([count])
+    known = walked.get()
+    tokens = allowance.set([count]), walked.set({} if known is None else known)
     try:
         yield
     finally:
-        allowance.reset(token)
+        allowance.reset(tokens[0])
+        walked.reset(tokens[1])
 
 
 def spend(count):
@@ -54,6 +60,9 @@ def postorder(roots, skip=()):
 
     Does not look into the expressions in `skip`.
     """
+    known = None if skip else walked.get()
+    if known is not None and (found := known.get(tuple(roots))) is not None:
+        return list(found)
     done, todo = {}, list(reversed(roots))
     while todo:
         expr = todo.pop()
@@ -66,6 +75,8 @@ def postorder(roots, skip=()):
             else:
                 done[expr] = None
     spend(len(done))
+    if known is not None:
+        known[tuple(roots)] = tuple(done)
     return list(done)
 
 

@@ -103,6 +103,8 @@ class Columns:
     Attributes:
       axis: of the columns; length: of a block.
       known: {expression of a column: the load from the row of a block}.
+      new, plain: what `known` makes of expressions, and those that need no total, so
+        that what statements share is looked into once.
       parts: statements in loops over `axis`, in order.
       rows: the buffers in which each column of a block has a place of its own.
       again: the buffers that several statements store into.
@@ -123,6 +125,7 @@ class Columns:
             b: Buffer(b.name, (*b.shape, length), b.dtype, space="cache") for b in own
         }
         self.rows, self.known, self.parts = {*wide.values()}, {}, []
+        self.new, self.plain = {}, set()
         for stmt in on_buffers(body, lambda b, index: (wide[b], (*index, axis)), wide):
             self.take(stmt)
 
@@ -135,14 +138,15 @@ class Columns:
     def take(self, stmt):
         """A statement of a column: first the totals that it needs, in rows."""
         while True:
-            stmt, = replaced([stmt], self.known.get)
-            found = postorder(expressions([stmt]))
+            stmt, = with_new([stmt], self.new, self.known.get)
+            in_loop = isinstance(stmt, For)
+            found = postorder(expressions([stmt]), () if in_loop else self.plain)
             totals = [e for e in found if type(e) is Reduce and self.of_columns(e)]
             ready = [e for e in totals if not self.holds(e, totals)]
             if not ready or isinstance(stmt, Store) and ready == [stmt.value]:
                 break
             self.in_rows(ready)
-        if isinstance(stmt, For):
+        if in_loop:
             # What is made of totals, and would be made of them again in each step.
             users = [e for e in found if not self.of_columns(e)]
             parts = [c for e in users for c in e.children()]
@@ -150,12 +154,12 @@ class Columns:
             values = [e for e in dict.fromkeys(parts) if self.is_work(e)]
             if values:
                 self.in_rows(values)
-                stmt, = replaced([stmt], self.known.get)
-        if isinstance(stmt, For):
+                stmt, = with_new([stmt], self.new, self.known.get)
             self.parts.append(self.innermost(stmt))
         elif type(stmt.value) is Reduce:
             self.add_total(stmt)
         else:
+            self.plain.update(found)
             self.add_store(stmt)
 
     def add_store(self, store):
@@ -181,7 +185,11 @@ class Columns:
         else:
             self.parts.append(self.innermost(store))
         if store.buffer not in self.again:
-            self.known[store.value] = Load(store.buffer, store.index)
+            self.know(store.value, Load(store.buffer, store.index))
+
+    def know(self, value, load):
+        self.known[value] = load
+        self.new.clear()
 
     def holds(self, expr, others):
         inside = postorder(expr.bodies)
@@ -201,7 +209,7 @@ class Columns:
             row = Buffer(name, (self.length,), value.dtype, space="cache")
             self.rows.add(row)
             stores.append(Store(row, (self.axis,), value))
-            self.known[value] = Load(row, (self.axis,))
+            self.know(value, Load(row, (self.axis,)))
         self.parts.append(For(self.axis, tuple(stores)))
 
     def innermost(self, stmt):

@@ -490,8 +490,7 @@ def flat(body, most):
         total = expr.args[0] if type(expr) is Op and expr.name == "item" else expr
         if type(total) is Reduce and short(*total.axes):
             which = expr.args[1].value if total is not expr else 0
-            value, = substitute([terms_of(total)[which]], value_of)
-            return value
+            return terms_of(total)[which]
         return None
 
     def take(stmts, names):
