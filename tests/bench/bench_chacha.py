@@ -5,7 +5,6 @@
 Times of 200,000 blocks, and of the first calls: traced, lowered and compiled.
 """
 
-import importlib.util
 import time
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 import minijit
 import minijit.numpy as jnp
 
-from .harness import Row, show
+from .harness import Row, show, systems
 
 DIAGONALS = np.array([[0, 1, 2, 3], [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]])
 BACK = np.argsort(DIAGONALS.ravel()).reshape(4, 4)
@@ -86,25 +85,16 @@ def states(n):
     return state.reshape(n, 4, 4)
 
 
-def systems():
-    found = {"minijit": (minijit, jnp)}
-    if importlib.util.find_spec("jax") is not None:
-        import jax
-
-        found["jax"] = jax, jax.numpy
-    return found
-
-
 def rows():
     """A row for each spelling; first calls are printed on the way."""
     names, blocks = permutations(minijit.lax, jnp), states(N)
     for name in names:
         for loop in (False, True):
             peers, results, first = {}, {}, {}
-            for system, (module, np_like) in systems().items():
-                permute = permutations(module.lax, np_like)[name]
-                f, x = block_function(module, np_like, permute, loop), blocks
-                x = np_like.asarray(x)
+            for system, lib in systems().items():
+                permute = permutations(lib.lax, lib.numpy)[name]
+                f = block_function(lib, lib.numpy, permute, loop)
+                x = lib.numpy.asarray(blocks)
                 start = time.perf_counter()
                 results[system] = np.asarray(f(x))
                 first[system] = time.perf_counter() - start

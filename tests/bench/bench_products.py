@@ -1,6 +1,7 @@
-"""Products and convolutions, and models made of them, against jax: see `harness`.
+"""Products, convolutions, models made of them, and steps of training and of sampling
+with loops in them, against jax: see `harness`.
 
-    python -m tests.bench.bench_products [products] [convolutions] [models]
+    python -m tests.bench.bench_products [products] [convolutions] [models] [training]
 """
 
 import functools as ft
@@ -9,34 +10,8 @@ import sys
 import numpy as np
 
 import minijit as mj
-import minijit.lax
-import minijit.numpy
 
-from .harness import Row, show
-
-rng = np.random.default_rng(0)
-
-
-def floats(*shape, scale=1.0):
-    return (rng.normal(size=shape) * scale).astype("f4")
-
-
-def row(name, make, *args):
-    """A program made for either library: `make(jax or minijit)`, and its arguments."""
-    f = mj.jit(make(mj))
-    own = mj.tree.map(mj.numpy.asarray, args)
-    peers = {"minijit": lambda: mj.block_until_ready(f(*own))}
-    try:
-        import jax
-    except ImportError:
-        return Row(name, peers)
-    g = jax.jit(make(jax))
-    theirs = jax.tree.map(jax.numpy.asarray, args)
-    pairs = zip(jax.tree.leaves(g(*theirs)), mj.tree.leaves(f(*own)), strict=True)
-    for want, found in pairs:
-        scale = float(np.abs(want).max()) or 1.0
-        assert np.abs(np.asarray(found) - np.asarray(want)).max() < 1e-3 * scale, name
-    return Row(name, peers | {"jax": lambda: jax.block_until_ready(g(*theirs))})
+from .harness import floats, row, show
 
 
 def by_vmap(lib):
@@ -207,7 +182,116 @@ def models():
     ]
 
 
+def lstm(lib):
+    """A training step: a scan over 64 steps, its gradient, new weights."""
+    jnp, nn = lib.numpy, lib.nn
+
+    def loss(p, xs, targets):
+        def cell(state, x):
+            h, c = state
+            gates = x @ p["x"] + h @ p["h"] + p["b"]
+            i, f, g, o = jnp.split(gates, 4, axis=-1)
+            c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
+            h = nn.sigmoid(o) * jnp.tanh(c)
+            return (h, c), h
+
+        zero = jnp.zeros((xs.shape[1], 128), xs.dtype)
+        hs = lib.lax.scan(cell, (zero, zero), xs)[1]
+        return jnp.mean((hs @ p["out"] - targets) ** 2)
+
+    def step(p, xs, targets):
+        back = lib.grad(loss)(p, xs, targets)
+        return lib.tree.map(lambda w, g: w - 0.1 * g, p, back)
+
+    return step
+
+
+def vae(lib):
+    """A training step of two layers there and two back, with noise from a key."""
+    jnp, nn = lib.numpy, lib.nn
+
+    def loss(p, x, noise):
+        h = jnp.tanh(x @ p["in"])
+        mean, log = h @ p["mean"], h @ p["log"]
+        z = mean + jnp.exp(0.5 * log) * noise
+        y = jnp.tanh(z @ p["up"]) @ p["out"]
+        right = jnp.sum(nn.softplus(y) - x * y, axis=-1)
+        far = 0.5 * jnp.sum(jnp.exp(log) + mean**2 - 1 - log, axis=-1)
+        return jnp.mean(right + far)
+
+    def step(p, m, x, noise):
+        back = lib.grad(loss)(p, x, noise)
+        m = lib.tree.map(lambda m, g: 0.9 * m + g, m, back)
+        return lib.tree.map(lambda w, m: w - 1e-3 * m, p, m), m
+
+    return step
+
+
+def hmc(lib):
+    """One proposal for a logistic regression: 20 steps of leapfrog."""
+    jnp, nn = lib.numpy, lib.nn
+
+    def sample(q, p, x, y):
+        energy = lambda q: jnp.sum(nn.softplus(x @ q) - y * (x @ q)) + 0.5 * q @ q
+        slope = lib.grad(energy)
+
+        def leap(i, state):
+            q, p = state
+            p = p - 0.005 * slope(q)
+            q = q + 0.01 * p
+            return q, p - 0.005 * slope(q)
+
+        new, end = lib.lax.fori_loop(0, 20, leap, (q, p))
+        change = energy(q) + 0.5 * p @ p - energy(new) - 0.5 * end @ end
+        return jnp.where(change > -0.7, new, q), change
+
+    return sample
+
+
+def kalman(lib):
+    """The gradient of a filter's likelihood by its matrices, over 200 steps."""
+    jnp = lib.numpy
+
+    def loss(p, ys):
+        a, c, q, r = p
+
+        def step(state, y):
+            mean, cov = state
+            mean, cov = a @ mean, a @ cov @ a.T + q * q
+            s = jnp.sum((c @ cov) * c) + r * r
+            error = y - c @ mean
+            gain = cov @ c / s
+            cov = cov - jnp.outer(gain, c @ cov)
+            return (mean + gain * error, cov), jnp.log(s) + error * error / s
+
+        start = jnp.zeros(len(a)), jnp.eye(len(a))
+        return jnp.sum(lib.lax.scan(step, start, ys)[1])
+
+    return lib.value_and_grad(loss)
+
+
+def training():
+    shapes = dict(x=(64, 512), h=(128, 512), b=(512,), out=(128, 64))
+    weights = {key: floats(*shape, scale=0.08) for key, shape in shapes.items()}
+    shapes = {"in": (784, 400), "mean": (400, 20), "log": (400, 20)}
+    shapes |= {"up": (20, 400), "out": (400, 784)}
+    layers = {key: floats(*shape, scale=0.04) for key, shape in shapes.items()}
+    zeros = {key: np.zeros_like(w) for key, w in layers.items()}
+    pixels = (floats(128, 784) > 0).astype("f4")
+    labels = (floats(1000) > 0).astype("f4")
+    a = 0.9 * np.eye(4, dtype="f4") + floats(4, 4, scale=0.02)
+    p = a, np.ones(4, "f4"), 0.1 * np.eye(4, dtype="f4"), np.float32(0.5)
+    xs, targets = floats(64, 32, 64), floats(64, 32, 64)
+    return [
+        row("LSTM, a step", lstm, weights, xs, targets),
+        row("VAE, a step", vae, layers, zeros, pixels, floats(128, 20)),
+        row("HMC, 20 leaps", hmc, floats(50), floats(50), floats(1000, 50), labels),
+        row("Kalman filter's gradient", kalman, p, floats(200)),
+    ]
+
+
 if __name__ == "__main__":
     groups = {"products": products, "convolutions": convolutions, "models": models}
+    groups["training"] = training
     for name in sys.argv[1:] or groups:
         show(groups[name]())

@@ -1,6 +1,6 @@
 """Benchmarks by hand: one program on several systems, interleaved, as ratios.
 
-    python -m tests.bench.bench_elementwise
+    python -m tests.bench.bench_kernels
 
 A row is a program and its peers: minijit, NumPy, hand-written numba, jax where it is
 installed.  The peers take turns, so that a noisy machine slows all of them; the best of
@@ -14,6 +14,11 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+
+import minijit
+import minijit.numpy
+
+rng = np.random.default_rng(0)
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,59 @@ def copy_rate():
     return 2 * source.nbytes / seconds
 
 
-def with_jax(peers, function, *args):
-    """The peers, with jax among them if it is installed."""
-    if importlib.util.find_spec("jax") is None:
-        return peers
-    import jax
+def systems():
+    """{name: library}: minijit, and jax where it is installed."""
+    found = {"minijit": minijit}
+    if importlib.util.find_spec("jax") is not None:
+        found["jax"] = importlib.import_module("jax")
+    return found
 
-    compiled = jax.jit(function)
-    arrays = [jax.numpy.asarray(x) for x in args]
-    return peers | {"jax": lambda: compiled(*arrays).block_until_ready()}
+
+def floats(*shape, scale=1.0):
+    return (rng.normal(size=shape) * scale).astype("f4")
+
+
+def row(name, make, *args, nbytes=0, **others):
+    """A row of `make(library)` on its arguments, of which each system says the same.
+
+    Args:
+      others: {another peer: function without arguments}.
+    """
+    peers, results = {}, []
+    for system, lib in systems().items():
+        f, given = lib.jit(make(lib)), lib.tree.map(lib.numpy.asarray, args)
+        results.append([np.asarray(x) for x in lib.tree.leaves(f(*given))])
+        peers[system] = lambda lib=lib, f=f, x=given: lib.block_until_ready(f(*x))
+    for found, want in zip(results[0], results[-1], strict=True):
+        # On average: the steps of some programs lead far apart from a last digit on.
+        scale = float(np.nanmax(np.abs(want))) or 1.0
+        assert np.nanmean(np.abs(found - want)) < 1e-3 * scale, name
+    return Row(name, peers | others, nbytes)
+
+
+def show_calls(programs, count, wanted=()):
+    """Print what a call costs; `programs(library)` is {name: function} of a system.
+
+    Each peer makes so many calls of one kind in turn, and waits for the last.
+    """
+    def repeated(call, lib):
+        def run():
+            for _ in range(count):
+                result = call()
+            lib.block_until_ready(result)
+
+        return run
+
+    table = {system: (programs(lib), lib) for system, lib in systems().items()}
+    print("microseconds a call")
+    for name in table["minijit"][0]:
+        if wanted and not any(part in name for part in wanted):
+            continue
+        peers = {k: repeated(calls[name], lib) for k, (calls, lib) in table.items()}
+        times = {k: 1e6 * t / count for k, t in best_times(peers).items()}
+        own = times["minijit"]
+        told = (f"{k} {t:7.2f} ({own / t:.2f} of it)" for k, t in times.items())
+        print(f"{name:28s} {'   '.join(told)}")
 
 
 def show(rows):
