@@ -67,9 +67,72 @@ def test_a_program_comes_when_the_steps_have_cost_as_much():
 
 def test_steps_on_large_arrays_cost_more():
     hypot, a = fresh(jnp.hypot), jnp.ones(1_000_000)
-    each = steps_of(lambda: hypot(a, a))
     counts = [steps_of(lambda: hypot(a, a)) for _ in range(5)]
-    assert counts[0] == each and counts[-1] == 0
+    assert counts[0] >= calls.MANY and counts[-1] == 0
+
+
+large = jnp.linspace(-3, 3, calls.LARGE + 5).reshape(-1, 3)
+
+
+@pytest.mark.parametrize("name", ["var", "sinc", "exp", "cumprod", "sum", "prod"])
+def test_with_large_arrays_what_is_not_exact_is_compiled_at_once(name):
+    function = getattr(jnp, name)
+    f = fresh(function)
+    counts, results = [], []
+    for _ in range(3):
+        counts.append(steps_of(lambda: results.append(f(large))))
+    assert counts == [0, 0, 0] and "jnp.fresh at" in str(f.traces)
+    wanted = bits(mj.jit(function)(large))
+    assert all(bits(result) == wanted for result in results)
+
+
+def test_no_answer_depends_on_what_was_called_before():
+    f, small = fresh(jnp.var), large[:7]
+    few, many = bits(fresh(jnp.var)(small)), bits(fresh(jnp.var)(large))
+    for x in (small, large, large, small, small, large, small):
+        assert bits(f(x)) == (few if x is small else many)
+        assert bits(f(a=x)) == (few if x is small else many)
+    assert steps_of(lambda: f(small)) >= calls.MANY
+    assert steps_of(lambda: f(large)) == steps_of(lambda: f(a=large)) == 0
+
+
+one = jnp.float32(1.5)
+
+
+@pytest.mark.parametrize("name, args, kwargs", [
+    ("logaddexp", (one, large), {}),
+    ("logaddexp", (large, one), {}),
+    ("sum", (large,), {"where": large > 0}),
+    ("average", (large,), {"weights": large, "axis": 0}),
+])  # fmt: skip
+def test_the_largest_argument_decides_wherever_it_stands(name, args, kwargs):
+    f = fresh(getattr(jnp, name))
+    assert [steps_of(lambda: f(*args, **kwargs)) for _ in range(2)] == [0, 0]
+
+
+def test_what_values_decide_is_not_compiled_for_large_arrays():
+    f, whole = fresh(jnp.unique), jnp.arange(calls.LARGE)
+    assert len(f(whole)) == calls.LARGE and len(f(whole[:7])) == 7
+    assert len(f(whole // 2)) == calls.LARGE // 2
+    assert fresh(jnp.shape)(large) == large.shape
+    assert fresh(jnp.size)(large) == large.size
+
+
+n, half, corner = jnp.arange(1, 8), large.astype(jnp.float16), large[:3]
+
+
+@pytest.mark.parametrize("call", [
+    lambda: 7 // n, lambda: n // 7, lambda: 7 % n, lambda: large @ corner,
+    lambda: half + half, lambda: half * 3, lambda: 3 / half,
+])  # fmt: skip
+def test_operators_are_the_functions_that_users_call(free, call):
+    found = [bits(call()) for _ in range(4)]
+    assert steps_of(call) == 0 and all(x == found[0] for x in found)
+
+
+def test_errors_of_operators_are_those_of_operators():
+    with pytest.raises(ValueError, match=r"in f32\[\d+,3\] // f32\[5\](.|\n)*test_comp"):
+        large // jnp.ones(5)
 
 
 def test_what_is_called_a_few_times_is_never_recorded():

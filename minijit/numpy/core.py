@@ -169,6 +169,8 @@ def operator_with(name, function, swap=False):
             return NotImplemented
         return function(other, self) if swap else function(self, other)
 
+    method.function = function
+    method.calling = lambda other: operator_with(name, other, swap)
     return method
 
 

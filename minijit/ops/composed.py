@@ -1,22 +1,25 @@
-"""Functions called often outside jit, made of many primitives: one compiled program.
+"""Functions called outside jit that go to a compiled program, and from when on.
 
     for x in batches:
         jnp.searchsorted(edges, x)      # some 80 primitives; after a while one program
+    jnp.var(million)                    # one program, from the first call on
 
-A public function called with concrete arrays evaluates primitive after primitive.  One
-that does so again and again for arguments of the same types is recorded and compiled,
-on two conditions.
+A public function called with concrete arrays evaluates primitive after primitive, each
+by NumPy.  Whether one program does, instead, depends on whether it is *exact*: whether
+each of its primitives has one right result, to the last bit.  So have choices,
+comparisons and whatever moves elements, what IEEE 754 rounds correctly (a sum of two
+numbers, a quotient, a square root), and arithmetic of integers.  Sums of many floats
+and functions such as `exp` have not: they depend on the order and on who computes them.
 
-The steps that it has taken must have cost what compiling costs.  So a function that is
-called a few times is never compiled, and one that is called often takes at most about
-twice as long as if it had been known from the start which is cheaper.
+A function that is exact is compiled when the steps that it has taken, for arguments of
+these types, have cost what compiling costs.  So what is called a few times is never
+compiled, and what is called often takes at most about twice as long as if it had been
+known from the start which is cheaper.  Nobody can see it in the results.
 
-And the program must be *exact*: each of its primitives has one right result, to the
-last bit.  These are choices, comparisons and whatever moves elements, what IEEE 754
-rounds correctly (a sum of two numbers, a quotient, a square root), and arithmetic of
-integers.  Sums of many floats and functions such as `exp` depend on the order and on
-who computes them: with those a function stays as it is, since the same call would
-otherwise give other digits once it is compiled.
+In those of other functions it would be seen.  So the types of their arguments alone
+decide: with a large array among them they are compiled for the first call, as it takes
+few more to earn that back; with small ones never.  The same call gives the same digits,
+however often it was made before.
 """
 
 import weakref
@@ -29,7 +32,7 @@ from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.base.config import config
 from ..trace.base.errors import left_out
-from ..trace.core import BottomTrace, current
+from ..trace.core import Array, BottomTrace, current
 from ..trace.jaxprs.jaxpr import ClosedJaxpr
 from ..trace.jit.jit import jit_p
 from ..trace.jit.stores import Table
@@ -52,6 +55,8 @@ bottom = current.bottom
 # What it costs to compile, in steps: a step takes 10 us for itself and 2.5 ns for each
 # element, compiling 20 ms for a program and 1 ms for each of its equations.
 PROGRAM, EQUATION = 2000, 100
+# What `Composed.calls` says of what it does not have.
+UNKNOWN = object()
 # For how many kinds of arguments is known what became of a function.
 LIMIT = 256
 # The functions that have `traces` because some call of theirs is compiled by now.
@@ -59,7 +64,7 @@ compiled_by_now: weakref.WeakSet = weakref.WeakSet()
 
 
 class Composed:
-    """A public function that was seen to evaluate many primitives.
+    """A public function that was seen to take many steps, or a large array.
 
     Attributes:
       wrapper: what users call it by; it has `traces` as soon as something is compiled.
@@ -67,14 +72,15 @@ class Composed:
       calls: {what a call was given: the steps it took so far; its program; or None,
         if it stays as it is}.
       is_composed: whether the last call took many steps.  One that takes few would take
-        about as long as it takes to look it up: then the wrapper asks for nothing here.
+        about as long as it takes to look it up: then the wrapper asks only here if an
+        array is large.
     """
 
     def __init__(self, function, wrapper, label):
         self.function, self.wrapper, self.label = function, wrapper, label
         self.calls, self.is_composed = Table(), True
 
-    def __call__(self, args, kwargs):
+    def __call__(self, args, kwargs, is_large):
         flags = config.plain_key
         plain = flags is not None and not overrides.values
         if not plain or type(current.trace) is not BottomTrace:
@@ -84,9 +90,14 @@ class Composed:
             if not describe(x, arrays, key):
                 return self.function(*args, **kwargs)
         key = tuple(key)
-        known = self.calls.get(key, 0)
+        known = self.calls.get(key, UNKNOWN)
         if type(known) is Program:
             return known(arrays)
+        if known is UNKNOWN:
+            known = self.known_at_once(args, kwargs, arrays) if is_large else 0
+            self.keep(key, known)
+            if type(known) is Program:
+                return known(arrays)
         before = bottom.steps
         result = self.function(*args, **kwargs)
         steps = bottom.steps - before
@@ -96,16 +107,44 @@ class Composed:
             known += work
             if known >= PROGRAM + EQUATION * steps:
                 known = self.program(args, kwargs, arrays, result)
-            if len(self.calls) >= LIMIT:
-                self.calls.clear()
-            self.calls[key] = known
+            self.keep(key, known)
         return result
+
+    def keep(self, key, known):
+        """Remember what is known of a kind of call."""
+        if len(self.calls) >= LIMIT:
+            self.calls.clear()
+        self.calls[key] = known
+
+    def known_at_once(self, args, kwargs, arrays):
+        """Of a call with a large array: its program, or what is known of others."""
+        closed, tree = self.recorded(args, kwargs, arrays)
+        if closed is None or config.fast_math:
+            return None
+        return 0 if is_exact(closed) else self.compiled(closed, tree)
 
     def program(self, args, kwargs, arrays, result):
         """What computes `result` out of arrays of these types, or None."""
         known, tree = tree_flatten(result)
         if not known or not all(type(x) is ArrayImpl for x in known):
             return None
+        closed, out_tree = self.recorded(args, kwargs, arrays)
+        if closed is None or config.fast_math or not is_exact(closed):
+            return None
+        same = out_tree == tree and closed.out_avals == [x.aval for x in known]
+        return self.compiled(closed, tree) if same else None
+
+    def compiled(self, closed, tree):
+        """The `Program` of a closed jaxpr with results of some structure."""
+        self.wrapper.traces = loop_traces
+        compiled_by_now.add(self.wrapper)
+        return Program(compiled(closed), tree)
+
+    def recorded(self, args, kwargs, arrays):
+        """A call of arrays of these types: its closed jaxpr, its results' structure.
+
+        Two times None for a call that values decide, or whose results are no arrays.
+        """
         out_tree = None
 
         def flat(*leaves):
@@ -113,19 +152,15 @@ class Composed:
             leaves = iter(leaves)
             given, named = replaced((args, kwargs), leaves)
             found, out_tree = tree_flatten(self.function(*given, **named))
+            if not found or not all(isinstance(x, Array) for x in found):
+                raise TypeError("no arrays")
             return found
 
         info = TraceInfo(self.label, "eager", function_source(self.function))
         try:
-            closed = trace_closed(flat, [x.aval for x in arrays], info)
-        except Exception:  # Its values decide what it does.
-            return None
-        same = out_tree == tree and closed.out_avals == [x.aval for x in known]
-        if not same or config.fast_math or not is_exact(closed):
-            return None
-        self.wrapper.traces = loop_traces
-        compiled_by_now.add(self.wrapper)
-        return Program(compiled(closed), tree)
+            return trace_closed(flat, [x.aval for x in arrays], info), out_tree
+        except Exception:
+            return None, None
 
 
 class Program:

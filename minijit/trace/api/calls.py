@@ -60,19 +60,19 @@ def explaining(function, label, results=False, made_by=None):
         if "out_sharding" in kwargs and label in placed:
             where = kwargs.pop("out_sharding")
         try:
-            if composed is not None and composed.is_composed:
-                result = composed(args, kwargs)
+            # Looked up without a call: this is on the way of each operation.
+            most = 0
+            for x in (*args, *kwargs.values()) if kwargs else args:
+                if type(x) is ArrayImpl and x._value is not None:
+                    most = x._value.size if x._value.size > most else most
+            if most >= LARGE and composed is None and ours and composed_calls:
+                composed = composed_calls["when repeated"](function, call, label)
+            if composed is not None and (most >= LARGE or composed.is_composed):
+                result = composed(args, kwargs, most >= LARGE)
             else:
                 before = bottom.steps
                 result = function(*args, **kwargs)
-                work = bottom.steps - before
-                if work and work < MANY:
-                    # Looked up without a call: this is on the way of each operation.
-                    most = 0
-                    for x in args:
-                        if type(x) is ArrayImpl and x._value is not None:
-                            most = x._value.size if x._value.size > most else most
-                    work *= 1 + most // ELEMENTS
+                work = (bottom.steps - before) * (1 + most // ELEMENTS)
                 if work >= MANY and ours and composed_calls:
                     make = composed_calls["when repeated"]
                     composed = composed or make(function, call, label)
@@ -105,9 +105,11 @@ def explaining(function, label, results=False, made_by=None):
 
 
 # How many primitives make a function a composed one, if its arrays are small, and with
-# how many elements a primitive counts as one more; what calls it from then on, if there
-# is something: of (function, its wrapper, label) a function of (args, kwargs).
-MANY, ELEMENTS = 4, 4000
+# how many elements a primitive counts as one more; with an array of how many elements a
+# call is looked at before it is made; what calls the function from then on, if there is
+# something: of (function, its wrapper, label) a function of (args, kwargs, whether an
+# array is large).
+MANY, ELEMENTS, LARGE = 4, 4000, 1 << 16
 composed_calls: dict = {}
 bottom = current.bottom
 

@@ -10,7 +10,7 @@ import sys
 
 from ..base.errors import PACKAGE, at_line, left_out, user_source
 from ..base.frames import leave_out_frames
-from .calls import describe, is_ours
+from .calls import describe, explaining_calls, is_ours
 
 left_out["operators"] += (__file__,)
 
@@ -78,9 +78,15 @@ def explain_operator(error, name, operands, frame):
 
 
 def explain_operators(cls, rules):
-    """Let operators of a class explain their errors; `rules` say what they do."""
+    """Let operators of a class explain their errors; `rules` say what they do.
+
+    What stands for a public function calls it as users do, who may call it often.
+    """
     for name in shown_operators:
         if name in rules and name in vars(cls):
+            function = getattr(rules[name], "function", None)
+            if id(function) in explaining_calls:
+                rules[name] = rules[name].calling(explaining_calls[id(function)])
             setattr(cls, name, explaining_operator(name, rules))
 
 
