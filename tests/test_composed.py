@@ -123,7 +123,8 @@ n, half, corner = jnp.arange(1, 8), large.astype(jnp.float16), large[:3]
 
 @pytest.mark.parametrize("call", [
     lambda: 7 // n, lambda: n // 7, lambda: 7 % n, lambda: large @ corner,
-    lambda: half + half, lambda: half * 3, lambda: 3 / half,
+    lambda: half + half, lambda: half * 3, lambda: 3 / half, lambda: -half,
+    lambda: abs(half), lambda: half**2,
 ])  # fmt: skip
 def test_operators_are_the_functions_that_users_call(free, call):
     found = [bits(call()) for _ in range(4)]
@@ -131,8 +132,11 @@ def test_operators_are_the_functions_that_users_call(free, call):
 
 
 def test_errors_of_operators_are_those_of_operators():
-    with pytest.raises(ValueError, match=r"in f32\[\d+,3\] // f32\[5\](.|\n)*test_comp"):
+    shown = r"in f32\[\d+,3\] // f32\[5\](.|\n)*test_composed"
+    with pytest.raises(ValueError, match=shown):
         large // jnp.ones(5)
+    with pytest.raises(TypeError, match=r"in -bool\[\d+,3\](.|\n)*test_composed"):
+        print(-(large > 0))
 
 
 def test_what_is_called_a_few_times_is_never_recorded():

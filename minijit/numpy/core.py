@@ -197,7 +197,18 @@ binary_operators = {
 operators |= operator_methods(binary_operators)
 
 
-operators |= {"__neg__": negative, "__pos__": positive, "__invert__": invert}
+def operator_of_one(function):
+    """The method of an operator with one operand."""
+
+    def method(self):
+        return function(self)
+
+    method.function, method.calling = function, operator_of_one
+    return method
+
+
+signs = {"neg": negative, "pos": positive, "invert": invert}
+operators |= {f"__{name}__": operator_of_one(f) for name, f in signs.items()}
 
 
 import numpy as np
@@ -267,7 +278,7 @@ operators |= {
     "__le__": operator_with("<=", less_equal),
     "__gt__": operator_with(">", greater),
     "__ge__": operator_with(">=", greater_equal),
-    "__abs__": absolute,
+    "__abs__": operator_of_one(absolute),
 }
 
 
