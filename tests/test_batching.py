@@ -250,14 +250,6 @@ def test_collectives_over_one_of_two_axes():
     )
 
 
-def test_gathered_along_another_axis():
-    x = np.arange(6.0).reshape(3, 2)
-    f = lambda x: all_gather(x, "i", axis=1)
-    np.testing.assert_allclose(vmap(f, axis_name="i")(x)[0], x.T)
-    f = lambda x: all_gather(x, "i", axis=0, tiled=True)
-    np.testing.assert_allclose(vmap(f, axis_name="i")(x)[0], x.ravel())
-
-
 @pytest.mark.chapter(16)
 def test_gradients_through_collectives():
     """As in JAX: the transpose of a sum over lanes is a sum over lanes."""
@@ -274,11 +266,6 @@ def test_a_trace_knows_the_sizes_of_its_axes():
     f = jit(lambda x: pmean(x, "i"))
     assert vmap(f, axis_name="i")(x4).tolist() == [4] * 4
     assert vmap(f, axis_name="i")(x4[:2]).tolist() == [1.5] * 2
-
-
-def test_a_collective_in_a_call_without_lanes():
-    f = jit(lambda y: y * axis_index("i"))
-    assert vmap(lambda x: f(2.0), axis_name="i")(x4).tolist() == [0, 2, 4, 6]
 
 
 @pytest.mark.parametrize("f", [psum, pmean, pmax, pmin, all_gather])

@@ -384,11 +384,6 @@ def test_a_kernel_writes_over_what_it_reads_last(small_arrays_too):
     assert plan_of(program).nbytes == 2 * x.nbytes
 
 
-def test_the_smallest_arrays_are_not_worth_it():
-    small = x[:56, :56]
-    assert len(loaded(layers, small, small).temps) == 11
-
-
 @pytest.mark.parametrize("backend", ["plain", "python", LLVM])
 def test_what_is_read_later_is_not_written_over(small_arrays_too, backend):
     def f(x):

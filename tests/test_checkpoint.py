@@ -19,7 +19,6 @@ from minijit import (
     saved_residuals,
     value_and_grad,
     vjp,
-    vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name
 from minijit.trace.trees.pytree import tree_leaves
@@ -73,16 +72,6 @@ def test_values_and_derivatives_are_the_same(policy):
     )
     second = lambda f: grad(lambda x: jnp.sum(grad(f, 1)(params, x) ** 2))(x)
     assert_trees(second(f), second(loss), rtol=1e-9)
-
-
-@pytest.mark.parametrize("policy", all_policies)
-def test_under_vmap(policy):
-    f = checkpoint(lambda w, x: jnp.sum(jnp.sin(x @ w)), policy=all_policies[policy])
-    plain = lambda w, x: jnp.sum(jnp.sin(x @ w))
-    found = vmap(grad(f), in_axes=(None, 0))(w1, x)
-    assert_trees(found, vmap(grad(plain), in_axes=(None, 0))(w1, x))
-    total = lambda f: grad(lambda w: jnp.sum(vmap(f, in_axes=(None, 0))(w, x)))(w1)
-    assert_trees(total(f), total(plain))
 
 
 def test_sines_are_computed_twice():
@@ -153,14 +142,6 @@ def test_static_and_named_arguments():
     for number in (3, -4):
         with pytest.raises(ValueError, match="3 positional arguments"):
             checkpoint(f, static_argnums=number)(3.0, 5.0, "once")
-
-
-def test_nested_checkpoints():
-    g = checkpoint(lambda x: jnp.sin(checkpoint(jnp.sin)(x)))
-    np.testing.assert_allclose(grad(g)(0.5), np.cos(np.sin(0.5)) * np.cos(0.5))
-    np.testing.assert_allclose(jit(grad(g))(0.5), grad(g)(0.5))
-    f = lambda x: jnp.sin(jnp.sin(x))
-    np.testing.assert_allclose(grad(grad(g))(0.5), grad(grad(f))(0.5))
 
 
 def test_a_call_inside_is_looked_into():

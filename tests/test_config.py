@@ -17,16 +17,6 @@ from minijit.trace.base.config import (
 pytestmark = pytest.mark.chapter(3)
 
 
-def test_a_block_sets_and_restores():
-    assert config.enable_x64 is False
-    with enable_x64(True):
-        assert config.enable_x64 and config.jax_enable_x64
-        with enable_x64(False):
-            assert not config.enable_x64
-        assert config.enable_x64
-    assert not config.enable_x64
-
-
 def test_a_block_restores_after_an_error():
     with pytest.raises(ZeroDivisionError), enable_x64(True):
         1 / 0  # noqa: B018

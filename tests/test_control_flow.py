@@ -239,29 +239,6 @@ def test_a_function_of_what_a_branch_keeps_is_traced_for_each_type():
     assert len(set(traced)) == len(traced) == 2
 
 
-@pytest.mark.chapter(25)
-def test_a_primitive_of_ones_own_takes_what_a_branch_keeps():
-    """Its rule for types sees an array; what it says of it is what the branch kept."""
-    from minijit.extend.core import Primitive, ShapedArray
-
-    seen = []
-
-    def types(kept):
-        seen.append(isinstance(kept, ShapedArray))
-        return ShapedArray(kept.shape, kept.dtype)
-
-    passed_p = Primitive("passed")
-    passed_p.def_abstract_eval(types)
-
-    def f(x):
-        _, union = kept_by_a_branch(x, jnp.sin)
-        assert passed_p.bind(union).aval == union.aval
-        return x
-
-    mj.make_jaxpr(f)(2.0)
-    assert seen == [True]
-
-
 def test_a_tape_is_as_long_as_the_loop_ran():
     def f(x):
         return lax.while_loop(lambda c: c < 100.0, lambda c: c * c + 1.0, x)
@@ -594,3 +571,68 @@ def test_a_branch_that_is_given_twice_is_traced_once():
     assert [float(f(mj.numpy.int32(i), x)) for i in range(3)] == [6.0, 2.0, 6.0]
     assert traced == ["scaled"] * 3
     assert mj.grad(f, 1)(mj.numpy.int32(2), x) == 3.0
+
+
+# ---- as JAX's documentation describes it
+
+
+@pytest.mark.chapter(13)
+def test_cond_is_one_equation_and_a_select_in_its_effect_on_lanes():
+    relu = lambda x: lax.cond(x > 0, lambda x: x, lambda x: 0.0 * x, x)
+    assert [e.primitive.name for e in mj.make_jaxpr(relu)(1.0).eqns][-1] == "cond"
+    xs = jnp.array([-1.0, 2.0, -3.0])
+    np.testing.assert_array_equal(mj.vmap(relu)(xs), [0.0, 2.0, 0.0])
+    np.testing.assert_array_equal(mj.vmap(mj.grad(relu))(xs), [0.0, 1.0, 0.0])
+    # A predicate without lanes is still one branch for all.
+    shared = mj.vmap(lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x), in_axes=(None, 0))
+    names = [e.primitive.name for e in mj.make_jaxpr(shared)(True, xs).eqns]
+    assert names.count("cond") == 1 and "select_n" not in names
+
+
+@pytest.mark.chapter(13)
+def test_disable_jit_lets_python_look_inside():
+    halves = []
+
+    def step(x):
+        halves.append(float(x))
+        return x / 2
+
+    with mj.disable_jit():
+        lax.while_loop(lambda x: x > 1, step, jnp.float32(5.0))
+        ys = lax.scan(lambda c, x: (c + x, float(c)), 0.0, jnp.arange(3.0))[1]
+        lax.cond(True, step, lambda x: x, jnp.float32(7.0))
+    assert halves == [5.0, 2.5, 1.25, 7.0]
+    np.testing.assert_array_equal(ys, [0.0, 0.0, 1.0])
+
+
+@pytest.mark.chapter(13)
+def test_reverse_mode_where_the_number_of_steps_is_traced():
+    """In JAX such a loop cannot be reversed; `test_as_unrolled` has the others."""
+    power = lambda n, x: lax.fori_loop(0, n, lambda i, c: c * x, 1.0)
+    by_traced = lambda x: mj.jit(power)(4, x)
+    assert float(by_traced(2.0)) == 16.0
+    assert float(mj.grad(by_traced)(2.0)) == 32.0
+    assert float(mj.jvp(by_traced, (2.0,), (1.0,))[1]) == 32.0
+    assert float(mj.grad(mj.grad(by_traced))(2.0)) == 48.0
+
+
+@pytest.mark.chapter(13)
+@pytest.mark.parametrize("unroll", [1, 2, 3, 7, True, False])
+def test_unrolling_changes_nothing_but_the_param(unroll):
+    xs = jnp.arange(7.0)
+    step = lambda c, x: (jnp.sin(c) + x, c)
+    f = lambda xs, unroll: lax.scan(step, 0.5, xs, unroll=unroll)
+    for got, want in zip(f(xs, unroll), f(xs, 1), strict=True):
+        np.testing.assert_array_equal(got, want)
+    eqn = mj.make_jaxpr(lambda xs: f(xs, unroll))(xs).eqns[-1]
+    assert eqn.params["unroll"] == (7 if unroll is True else max(int(unroll), 1))
+
+
+@pytest.mark.chapter(13)
+def test_platform_dependent_takes_what_is_for_this_platform():
+    f = lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)
+    assert float(mj.jit(f)(0.5)) == pytest.approx(np.sin(0.5))
+    f = lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.cos)
+    assert float(f(0.5)) == pytest.approx(np.cos(0.5))
+    with pytest.raises(ValueError, match="no function for cpu and no default"):
+        lax.platform_dependent(0.5, tpu=jnp.sin)

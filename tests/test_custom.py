@@ -55,10 +55,6 @@ def clipped():
 # ---- custom_jvp
 
 
-def test_the_naive_derivative_is_nan_far_out():
-    assert np.isnan(grad(lambda x: jnp.log(1.0 + jnp.exp(x)))(1000.0))
-
-
 @pytest.mark.parametrize("f", [log1pexp, jit(log1pexp), lambda x: jit(log1pexp)(x)])
 def test_a_rule_in_every_mode(f):
     assert grad(f)(1000.0) == 1.0
@@ -99,13 +95,6 @@ def test_nondiff_argnums():
     assert app(np.sin, 0.0) == 0.0
     assert grad(app, 1)(lambda x: x**2, 3.0) == 10.0
     assert jit(grad(lambda x: app(jnp.sin, x)))(1.0) == 10.0
-
-
-def test_trees_in_and_out():
-    f = custom_jvp(lambda p: {"y": p["a"] * p["b"]})
-    f.defjvp(lambda p, t: (f(*p), {"y": p[0]["a"] * t[0]["b"]}))
-    g = grad(lambda p: f(p)["y"])({"a": 2.0, "b": 3.0})
-    assert tree_map(float, g) == {"a": 0.0, "b": 2.0}
 
 
 def test_integer_arguments_have_float0_tangents():
@@ -233,19 +222,6 @@ def test_a_call_keeps_no_tracers():
 def test_forward_mode_is_refused():
     with pytest.raises(TypeError, match="can't apply forward-mode.*custom_vjp"):
         jvp(clipped(), (1.0,), (1.0,))
-
-
-def test_symbolic_zeros_of_custom_vjp():
-    seen = []
-    f = custom_vjp(lambda x, y: (x * y, x + y))
-
-    def fwd(x, y):
-        seen.append((x.perturbed, y.perturbed))
-        return (x.value * y.value, x.value + y.value), (x.value, y.value)
-
-    f.defvjp(fwd, lambda r, ct: (ct[0] * r[1], None), symbolic_zeros=True)
-    assert grad(lambda x: f(x, 3.0)[0])(2.0) == 3.0
-    assert seen == [(True, False)]
 
 
 def test_integers_in_custom_vjp():

@@ -5,7 +5,7 @@ import pytest
 from harness import refused
 
 import minijit.numpy as jnp
-from minijit import custom_vjp, grad, jit, jvp, lax, make_jaxpr, vmap
+from minijit import custom_vjp, grad, jit, lax, make_jaxpr, vmap
 from minijit.custom_batching import custom_vmap, sequential_vmap
 from minijit.trace.trees.pytree import tree_map
 
@@ -39,31 +39,12 @@ def test_lanes_come_on_axis_0():
     assert seen == [(3, [False, True], (), (3, 2))]
 
 
-def test_under_jit_and_around_it():
-    f, _ = marked()
-    x = np.arange(3.0, dtype=np.float32)
-    wanted = [100, 102, 104]
-    assert vmap(jit(f), in_axes=(0, None))(x, 2.0)["z"].tolist() == wanted
-    assert jit(vmap(f, in_axes=(0, None)))(x, 2.0)["z"].tolist() == wanted
-
-
 def test_twice():
     """The rule's own result is an ordinary computation to the outer vmap."""
     f, seen = marked()
     x = np.ones((2, 3), np.float32)
     found = vmap(vmap(f, in_axes=(0, None)), in_axes=(0, None))(x, 2.0)
     assert found["z"].tolist() == [[102] * 3] * 2 and len(seen) == 1
-
-
-def test_derivatives():
-    f, seen = marked()
-    x = np.arange(3.0, dtype=np.float32)
-    g = lambda x: f(x, 2.0)["z"]
-    assert grad(g)(3.0) == 2 and jvp(g, (3.0,), (1.0,))[1] == 2
-    assert vmap(grad(g))(x).tolist() == [2, 2, 2] and seen
-    assert grad(lambda x: jnp.sum(vmap(g)(x)))(x).tolist() == [2, 2, 2] and seen
-    assert grad(grad(lambda x: f(x, x)["z"]))(3.0) == 2
-    assert jit(grad(g))(3.0) == 2
 
 
 def test_captured_values():
@@ -77,14 +58,6 @@ def test_captured_values():
     assert jit(outer)(2.0, 3.0) == 6
     assert vmap(outer, in_axes=(None, 0))(2.0, x).tolist() == [100, 102, 104]
     assert jit(vmap(outer, in_axes=(None, 0)))(2.0, x).tolist() == [100, 102, 104]
-
-
-def test_results_without_lanes():
-    f = custom_vmap(lambda x, y: (x, y))
-    f.def_vmap(lambda n, batched, x, y: ((x, y), tuple(batched)))
-    x = np.arange(3.0, dtype=np.float32)
-    a, b = vmap(f, in_axes=(0, None), out_axes=(0, None))(x, 5.0)
-    assert a.tolist() == [0, 1, 2] and b == 5
 
 
 def test_the_jaxpr():

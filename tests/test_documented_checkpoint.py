@@ -47,11 +47,6 @@ def held(f, *args):
     return sorted(pair for pair in found if pair[0] is not None)
 
 
-def arguments(f, *args):
-    """How many residuals are arguments."""
-    return sum(r.made_by is None for r in saved_residuals(f, *args))
-
-
 def gradients_agree(f, g, *args):
     for a, b in zip(*(tree.leaves(grad(h)(*args)) for h in (f, g)), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
@@ -62,27 +57,6 @@ def total(f):
 
 
 # ---- what is held
-
-
-def test_without_checkpoint_everything_that_is_needed():
-    assert arguments(network, weights, x) == 4
-    assert held(network, weights, x) == [
-        ("cos", (5,)), ("cos", (6,)), ("cos", (7,)), ("sin", (5,)), ("sin", (6,)),
-    ]
-
-
-def test_around_each_layer_only_what_passes_between_layers():
-    f = lambda weights, x: network(weights, x, checkpoint)
-    shapes = [r.aval.shape for r in saved_residuals(f, weights, x)]
-    assert sorted(shapes) == sorted([w.shape for w in weights] + [(4,), (5,), (6,)])
-    assert count(make_jaxpr(f)(weights, x), "checkpoint") == 3
-    gradients_agree(total(f), total(network), weights, x)
-
-
-def test_around_the_whole_only_arguments():
-    f = checkpoint(network)
-    assert held(f, weights, x) == [] and arguments(f, weights, x) == 4
-    gradients_agree(total(f), total(network), weights, x)
 
 
 def named(weights, x):

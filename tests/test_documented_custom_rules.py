@@ -4,7 +4,6 @@ Each test is one behaviour that a page relies on, with a program and numbers of 
 What `tests/test_custom.py` has is not repeated here.
 """
 
-from collections import namedtuple
 from functools import partial
 
 import numpy as np
@@ -106,92 +105,11 @@ def test_both_halves_of_a_vjp_rule_in_turn():
 # ---- what rules are for
 
 
-def stable():
-    """log(1 + e**x) with the derivative that does not overflow, by defjvps."""
-    f = custom_jvp(lambda x: jnp.log1p(jnp.exp(x)))
-    f.defjvps(lambda t, y, x: t * (1 - jnp.exp(-y)))
-    return f
-
-
-def clipper():
-    """The identity, whose cotangents are kept between two bounds."""
-    return with_vjp(
-        lambda low, high, x: x,
-        lambda low, high, x: (x, (low, high)),
-        lambda bounds, ct: (None, None, jnp.clip(ct, *bounds)),
-    )
-
-
-def test_gradients_clipped_by_bounds_that_are_arguments():
-    clip = clipper()
-    f = lambda x: jnp.sin(clip(-0.5, 0.75, x))
-    x = jnp.linspace(0, 6, 7)
-    close(vmap(f)(x), np.sin(x))
-    close(vmap(grad(f))(x), np.clip(np.cos(x), -0.5, 0.75))
-    close(jit(vmap(grad(f)))(x), np.clip(np.cos(x), -0.5, 0.75))
-    # Bounds may be traced, and differ from lane to lane; None is a zero for them.
-    each = vmap(lambda low, x: grad(lambda x: -9 * clip(low, 1.0, x))(x))
-    close(each(-three, three), -three)
-    assert grad(clip, (0, 1, 2))(-1.0, 1.0, 5.0) == (0.0, 0.0, 1.0)
-
-
-def test_reverse_mode_composes_with_what_has_only_reverse_mode():
-    clip = clipper()
-    f = lambda x: jnp.sum(jnp.sin(clip(-0.5, 0.75, x)))
-    x = np.float32([0.1, 1.2, 2.0])
-    inside = (np.cos(x) > -0.5) & (np.cos(x) < 0.75)
-    wanted = np.diag(np.where(inside, -np.sin(x), 0.0))
-    for h in (hessian(f), jacrev(grad(f)), jacfwd(grad(f)), jit(hessian(f))):
-        close(h(x), wanted)
-    close(jvp(grad(f), (x,), (three,))[1], wanted @ three)
-    close(grad(lambda x: grad(f)(x) @ three)(x), wanted @ three)
-
-
 def test_forward_over_reverse_where_fwd_calls_the_function():
     """The tangent of fwd's own result is not needed; compiled, it is not computed."""
     f = with_vjp(jnp.sin, lambda x: (f(x), x), lambda x, ct: (ct * jnp.cos(x),))
     close(jit(hessian(f))(0.5), -np.sin(0.5))
     close(jit(vmap(hessian(f)))(three), -np.sin(three))
-
-
-def fixed_point(f, a, x):
-    """x with f(a, x) = x, by iteration: differentiated as the point, not the path."""
-    def body(pair):
-        return pair[1], f(a, pair[1])
-
-    moved = lambda pair: jnp.abs(pair[0] - pair[1]) > 1e-6
-    return lax.while_loop(moved, body, (x, f(a, x)))[1]
-
-
-solve = custom_vjp(fixed_point, nondiff_argnums=(0,))
-
-
-def solve_fwd(f, a, x):
-    x = solve(f, a, x)
-    return x, (a, x)
-
-
-def solve_bwd(f, residuals, ct):
-    a, x = residuals
-    by_a, by_x = (vjp(lambda v, i=i: f(*((v, x), (a, v))[i]), (a, x)[i])[1]
-                  for i in range(2))  # fmt: skip
-    step = lambda fixed, u: fixed[2] + vjp(partial(f, fixed[0]), fixed[1])[1](u)[0]
-    u = solve(step, (a, x, ct), ct)
-    return by_a(u)[0], jnp.zeros_like(x)
-
-
-solve.defvjp(solve_fwd, solve_bwd)
-
-
-def test_a_fixed_point_by_the_implicit_function_theorem():
-    """Its backward pass is a fixed point again, so it has any number of derivatives."""
-    root = lambda a: solve(lambda a, x: 0.5 * (x + a / x), a, a)
-    close(root(2.0), np.sqrt(2))
-    close(grad(root)(2.0), 0.5 * 2**-0.5)
-    close(grad(grad(root))(2.0), -0.25 * 2**-1.5)
-    squares = np.float32([1, 4, 9])
-    close(vmap(root)(squares), [1, 2, 3])
-    close(jit(vmap(grad(root)))(squares), [1 / 2, 1 / 4, 1 / 6])
 
 
 def second_order(f, x, v):
@@ -245,31 +163,7 @@ def test_a_jvp_rule_that_asks_jvp_of_a_function_with_a_vjp_rule():
     assert jvp(cube, (2.0,), (0.0,)) == (8.0, 0.0)
 
 
-# ---- Python inside of rules
-
-
-def test_a_bwd_may_branch_on_values():
-    backwards = with_vjp(
-        abs, lambda x: (abs(x), x), lambda x, ct: (5 * ct if x > 0 else -ct,)
-    )
-    assert grad(backwards)(1.0) == 5.0 and grad(backwards)(-1.0) == -1.0
-
-
 # ---- arguments
-
-Point = namedtuple("Point", ["x", "y"])
-
-
-def test_named_tuples_stay_named_tuples():
-    f = lambda p: p.x * p.y
-    for g in (
-        with_jvp(f, lambda p, t: (f(*p), t[0].x * p[0].y)),
-        with_vjp(f, lambda p: (f(p), p), lambda p, ct: (Point(ct * p.y, None),)),
-    ):
-        for slope in (grad(g), jit(grad(g))):
-            found = slope(Point(3.0, 4.0))
-            assert isinstance(found, Point) and found == (4.0, 0.0)
-
 
 def test_defaults_and_keywords_become_positions():
     f = with_vjp(
@@ -397,14 +291,6 @@ def test_a_capture_that_is_differentiated_is_an_error(kind):
         with pytest.raises(UnexpectedTracerError, match="custom derivative rule") as e:
             transform(f)(2.0, 3.0)
         assert "make that value an argument" in str(e.value)
-
-
-@kinds
-def test_a_captured_value_is_constant_where_only_the_rule_has_it(kind):
-    f = capturing(kind, "rule")
-    assert grad(f)(2.0, 3.0) == 0.0
-    twice = grad(lambda y: grad(lambda x: f(y, x))(1.0))
-    assert twice(2.0) == (10.0 if kind is custom_jvp else 1.0)
 
 
 def test_captures_made_arguments():
@@ -578,16 +464,6 @@ def test_cotangents_of_another_precision_are_converted():
     assert returning(lambda ct: [None]).tolist() == [0.0] * 3
 
 
-def test_none_for_a_part_of_a_tree():
-    f = with_vjp(
-        lambda p: p["a"] * p["more"]["b"] * p["more"]["c"],
-        lambda p: (p["a"], p),
-        lambda p, ct: ({"a": ct * 7, "more": None},),
-    )
-    found = grad(f)({"a": 1.0, "more": {"b": 2.0, "c": 3.0}})
-    assert found == {"a": 7.0, "more": {"b": 0.0, "c": 0.0}}
-
-
 def test_a_list_will_do_for_a_pair():
     f = with_jvp(lambda x: 2 * x, lambda p, t: [2 * p[0], 2 * t[0]])
     assert grad(f)(1.0) == 2.0
@@ -619,7 +495,7 @@ def test_names_and_documentation_are_the_functions_own():
 
 
 def test_jaxprs_show_the_call_and_not_the_rule():
-    text = str(make_jaxpr(stable())(1.0))
-    assert "custom_jvp_call" in text and "log1p" in text
-    text = str(make_jaxpr(partial(clipper(), -1.0, 1.0))(1.0))
-    assert "custom_vjp_call" in text and "clamp" not in text
+    rule = lambda x, *_: (jnp.sin(x), jnp.cos(x))
+    for f in (with_jvp(jnp.sin, rule), with_vjp(jnp.sin, rule, rule)):
+        text = str(make_jaxpr(f)(1.0))
+        assert f"{type(f).__name__}_call" in text and "cos" not in text

@@ -58,19 +58,6 @@ def test_auxiliary_data():
     assert (y, push(2.0), aux["next"]) == (9.0, 12.0, 4.0)
 
 
-def test_a_gradient_by_a_python_number_is_weakly_typed():
-    """So it does not widen what it is combined with."""
-    half = np.ones(3, jnp.bfloat16)
-    for f in (jnp.sin, lambda x: 3.0, lambda x: np.float32(2) * x, jit(lambda x: x**2)):
-        g = grad(f)(1.5)
-        assert g.weak_type and (half * g).dtype == jnp.bfloat16
-        assert jit(grad(f))(1.5).weak_type
-    assert hessian(lambda x: x**3)(2.0).weak_type and jacrev(jnp.sin)(2.0).weak_type
-    g = grad(lambda p: p["a"] * p["b"])({"a": 1.0, "b": np.float32(2)})
-    assert g["a"].weak_type and not g["b"].weak_type
-    assert not grad(jnp.sin)(np.float32(1)).weak_type
-
-
 def test_tangents_of_python_numbers_are_weakly_typed():
     half = np.ones(3, jnp.bfloat16)
     y, t = jvp(lambda x: x * half, (2.0,), (1.0,))
@@ -109,15 +96,6 @@ def test_what_cannot_be_differentiated(call, error, words):
 
 
 # ---- Jacobians, Hessians, products with them
-
-
-def test_hessians_of_vectors_and_of_several_arguments():
-    x = np.array([1.0, 2.0], np.float32)
-    cubes = jacfwd(jacrev(lambda x: x**3))(x)
-    assert cubes.shape == (2, 2, 2)
-    close(cubes, np.einsum("ij,jk,j->ijk", np.eye(2), np.eye(2), 6 * x))
-    h = hessian(lambda x, y: x**2 * y, argnums=(0, 1))(2.0, 3.0)
-    assert [[float(b) for b in row] for row in h] == [[6.0, 4.0], [4.0, 0.0]]
 
 
 def test_a_product_with_a_hessian_makes_nothing_of_its_size():
@@ -226,12 +204,6 @@ def test_gradients_of_complex_arguments():
     assert grad(jnp.conjugate, holomorphic=True)(z) == 1.0
     # Real in, real out, complex between.
     close(grad(lambda x: (jnp.exp(1j * x) ** 2).real)(0.3), -2 * np.sin(0.6))
-
-
-def test_a_holomorphic_hessian():
-    z = np.array([1 + 1j, 2 - 1j], np.complex64)
-    h = hessian(lambda z: jnp.sum(z**3), holomorphic=True)(z)
-    close(h, np.diag(6 * z))
 
 
 # ---- derivatives of library functions, of second and third order

@@ -31,15 +31,6 @@ close = partial(np.testing.assert_allclose, rtol=2e-5, atol=2e-5)
 Point = namedtuple("Point", "x y")
 
 
-def test_named_tuples_are_specifications_too():
-    points = Point(array(5), array(2))
-    f = lambda p: Point(p.x + p.y.sum(), p.y)
-    found = vmap(f, in_axes=(Point(0, None),), out_axes=Point(0, None))(points)
-    assert type(found) is Point
-    close(found.x, points.x + points.y.sum())
-    close(found.y, points.y)
-
-
 def test_none_and_python_values_among_the_arguments():
     """What is not mapped may be anything; None has no leaves."""
     x = array(3)
@@ -56,11 +47,6 @@ def test_no_lanes_at_all():
     assert vmap(f, (0, None))(none(image), kernel).shape == (0, 2, 4, 5, 5)
     assert vmap(f, (None, 0))(image, none(kernel)).shape == (0, 2, 4, 5, 5)
     assert vmap(f)(none(image), none(kernel)).shape == (0, 2, 4, 5, 5)
-
-
-def test_a_size_makes_lanes_of_what_has_none():
-    found = vmap(lambda: {"i": lax.axis_index("i")}, axis_size=3, axis_name="i")()
-    assert found["i"].tolist() == [0, 1, 2]
 
 
 # ---- collectives over a named axis
@@ -217,13 +203,6 @@ def test_excluded_arguments_stay_what_they_are():
     close(found, x[0] ** powers)
     none = jnp.vectorize(lambda x, y: x if y is None else x + y)
     close(none(x, None), x)
-
-
-def test_derivatives_of_vectorized_functions():
-    f = jnp.vectorize(lambda a, b: jnp.dot(a, b) ** 2, signature="(n),(n)->()")
-    a, b = array(4, 3), array(3)
-    found = grad(lambda b: f(a, b).sum())(b)
-    close(found, (2 * (a @ b)[:, None] * a).sum(0))
 
 
 @pytest.mark.parametrize(
@@ -383,14 +362,3 @@ def test_collectives_of_keys(axis):
     assert (found == jnp.flip(keys, axis)).all()
     found = vmap(lambda k: lax.all_gather(k, "i"), axis_name="i", in_axes=axis)(keys)
     assert found.shape == (2, 2, 2) and (found[0] == jnp.moveaxis(keys, axis, 0)).all()
-
-
-def test_lanes_of_seeds_and_of_numbers_folded_in():
-    seeds = np.arange(4)
-    wanted = np.stack([random.key_data(random.key(s)) for s in seeds])
-    np.testing.assert_array_equal(random.key_data(vmap(random.key)(seeds)), wanted)
-    np.testing.assert_array_equal(vmap(random.PRNGKey)(seeds), wanted)
-    key = random.key(3)
-    found = vmap(random.fold_in, in_axes=(None, 0))(key, seeds)
-    one_by_one = jnp.stack([random.fold_in(key, s) for s in seeds])
-    assert (found == one_by_one).all()

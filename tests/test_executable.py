@@ -50,11 +50,6 @@ def test_python_is_the_default_backend():
     assert f(ones(3)).tolist() == [3, 3, 3]
 
 
-def test_plain_backend():
-    run = jit(lambda x: x * 2, backend="plain").lower(ones(3)).compile().executable
-    assert not run.native and run(ones(3))[0].tolist() == [2, 2, 2]
-
-
 @ways
 def test_results_are_arrays_of_the_right_avals(compile):
     run = make(compile, lambda x: (x + 1, x > 0, jnp.sum(x), 3), ones(2, 3))

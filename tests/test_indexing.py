@@ -10,13 +10,7 @@ from harness import alike
 from referee import together
 
 from minijit import lax
-from minijit.numpy.index_to_gather import (
-    apply_index,
-    index_to_gather,
-    take_index,
-    update_index,
-)
-from minijit.numpy.slicing import parse_index
+from minijit.numpy.index_to_gather import apply_index, take_index, update_index
 from minijit.ops import scatter as scatter_ops
 from minijit.trace.array import ShapedArray, aval_of, shape_rules, wrap
 from minijit.trace.base.config import enable_x64
@@ -197,15 +191,6 @@ def test_out_of_bounds_reads():
         assert take_index(y, 5, mode="fill").item() == fill
 
 
-def test_out_of_bounds_writes():
-    x = wrap(np.zeros(3, np.float32))
-    i = np.array([-4, -1, 0, 3])
-    assert np.asarray(update_index(x, i, 1, lax.scatter)).tolist() == [1, 0, 1]
-    clipped = update_index(x, i, np.arange(4), lax.scatter_add, mode="clip")
-    assert np.asarray(clipped).tolist() == [2, 0, 4]
-    assert np.asarray(update_index(x, 3, 1, lax.scatter)).tolist() == [0, 0, 0]
-
-
 def test_the_last_of_duplicate_writes_stays():
     x, i = wrap(np.zeros(3, np.float32)), np.array([1, 1, 1])
     new = np.array([5, 6, 7], np.float32)
@@ -270,17 +255,6 @@ def test_bad_indices():
         lax.gather(np.ones(3), np.ones((2, 1), np.float32), rows, (1,))
     with pytest.raises(ValueError, match=r"of shape \(5,\) does not broadcast"):
         update_index(x, (0, 0, s_[:4]), np.ones(5, np.float32), lax.scatter)
-
-
-def test_the_parts_of_an_index():
-    entries, together = parse_index((3, 4, 5), s_[..., None, 0])
-    assert entries == [slice(None), slice(None), None, 0] and together
-    assert not parse_index((3, 4, 5), s_[0, :, 1])[1]
-    form = index_to_gather((3, 4, 5), (np.array([0, 2]), slice(None), 1))
-    assert form.shape == (2, 4) and not form.unique
-    assert form.dimension_numbers.offset_dims == (1,)
-    assert form.dimension_numbers.collapsed_slice_dims == (0, 2)
-    assert form.indices.tolist() == [[0, 1], [2, 1]] and form.slice_sizes == (1, 4, 1)
 
 
 def test_pad_and_rev():

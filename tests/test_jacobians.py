@@ -54,13 +54,6 @@ def test_of_trees(jac):
 
 
 @both
-def test_has_aux(jac):
-    j, aux = jac(lambda x: (x**2, x.sum()), has_aux=True)(x)
-    np.testing.assert_allclose(j, np.diag(2 * x))
-    assert aux == x.sum()
-
-
-@both
 def test_holomorphic(jac):
     z = np.array([1 + 1j, 2.0])
     np.testing.assert_allclose(
@@ -84,21 +77,6 @@ def test_hessian_of_trees():
         "a": {"a": (3, 3), "b": (3,)}, "b": {"a": (3,), "b": ()}
     }
     np.testing.assert_allclose(h["a"]["b"], 2 * x)
-
-
-@pytest.mark.chapter(16)
-def test_products_with_a_hessian():
-    """hvp by composition, in all four orders of modes."""
-    f = lambda x: jnp.sum(jnp.sin(x) * x[::-1])
-    v = np.array([1.0, 2.0, -1.0])
-    wanted = hessian(f)(x) @ v
-    for hvp in (
-        lambda x, v: jvp(grad(f), (x,), (v,))[1],
-        lambda x, v: grad(lambda x: jvp(f, (x,), (v,))[1])(x),
-        lambda x, v: grad(lambda x: jnp.vdot(grad(f)(x), v))(x),
-        lambda x, v: vjp(grad(f), x)[1](v)[0],
-    ):
-        np.testing.assert_allclose(hvp(x, v), wanted)
 
 
 def test_by_vmap_and_by_hand():

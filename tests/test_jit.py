@@ -182,15 +182,6 @@ def test_methods():
     assert float(jax.jit(three.plain)(5.0)) == 15.0
 
 
-def test_recursion_over_a_static_argument():
-    @partial(jax.jit, static_argnames="n")
-    def power(x, n):
-        return x if n == 1 else x * power(x, n - 1)
-
-    assert float(power(2.0, 10)) == 1024.0
-    assert len(power.traces) == 10
-
-
 def test_a_failed_trace_leaves_nothing_behind():
     fail = [True]
 
@@ -557,17 +548,6 @@ def test_a_captured_object_may_answer_anything_and_attributes_stay():
     f.note = "kept"
     jitted = jax.jit(f)
     assert float(jitted(1.0)) == 1 and jitted.note == "kept"
-
-
-def test_a_new_lambda_sees_new_globals():
-    scope = {"jax": jax, "g": 1}
-    exec(
-        "def helper(x): return x + g\nmade = lambda: jax.jit(lambda x: helper(x))",
-        scope,
-    )
-    assert float(scope["made"]()(1.0)) == 2.0
-    scope["g"] = 10
-    assert float(scope["made"]()(1.0)) == 11.0
 
 
 def test_mutable_traces_die_with_their_function():

@@ -94,13 +94,6 @@ def test_linear_jaxpr_has_only_linear_operations():
     assert names <= linear | {"convert_element_type", "pjit"}
 
 
-def test_python_sees_values_outside_of_jit():
-    def f(x):
-        return x * 2 if x > 0 else x * 3
-
-    assert jvp(f, (1.0,), (1.0,))[1] == 2 and jvp(f, (-1.0,), (1.0,))[1] == 3
-
-
 def test_jit_in_and_around():
     f = jit(lambda x: jnp.sin(x) ** 2)
     x, t = 0.7, 1.0
@@ -117,11 +110,6 @@ def test_integers_have_tangents_of_float0():
 
 def float0(shape=()):
     return np.zeros(shape, [("float0", np.void, 0)])
-
-
-def test_has_aux():
-    y, t, aux = jvp(lambda x: (x * x, {"x": x}), (3.0,), (1.0,), has_aux=True)
-    assert (float(y), float(t), float(aux["x"])) == (9.0, 6.0, 3.0)
 
 
 def test_trees():

@@ -207,14 +207,6 @@ def test_functions_and_operators_take_what_has_jax_array():
     assert jnp.array([HasJaxArray(), HasJaxArray()]).shape == (2, 3)
 
 
-def test_dtype_objects_make_arrays():
-    assert jnp.float32(3).dtype == f32
-    assert jnp.int8([1, 2]).tolist() == [1, 2]
-    assert not jnp.float16(2).weak_type
-    assert jnp.dtype("int8") == jnp.int8
-    assert jnp.issubdtype(jnp.bfloat16, jnp.floating)
-
-
 def test_default_types_follow_enable_x64():
     assert jnp.zeros(2).dtype == f32
     assert jnp.arange(2).dtype == i32
@@ -321,12 +313,6 @@ def test_einsum_multiplies_by_a_given_dot_general():
     assert np.array_equal(same, x @ y)
     digits = jnp.einsum("m1,_1->m_", x, x)
     assert np.array_equal(digits, x @ x.T)
-
-
-def test_einsum_parses_ellipsis_and_implicit_results():
-    terms, result = einstein.expand(*einstein.parse("...ij, j", 2), [(5, 2, 3), (3,)])
-    assert terms == [[("...", -1), "i", "j"], ["j"]]
-    assert result == [("...", -1), "i"]
 
 
 def test_power_of_a_known_int_is_an_integer_power():
@@ -499,3 +485,9 @@ def test_an_error_names_what_got_the_slice_or_the_dtype():
             mj.jit(lambda n, grid=grid: grid[0:n])(2)
     with pytest.raises(ValueError, match="corrcoef: dtype must be a subclass of float"):
         jnp.corrcoef(np.arange(5), np.arange(5), dtype=int)
+
+
+def test_einsum_parses_ellipsis_and_implicit_results():
+    terms, result = einstein.expand(*einstein.parse("...ij, j", 2), [(5, 2, 3), (3,)])
+    assert terms == [[("...", -1), "i", "j"], ["j"]]
+    assert result == [("...", -1), "i"]

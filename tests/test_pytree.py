@@ -97,15 +97,6 @@ def test_structures_differ_if_the_trees_do():
     assert len({*structures}) == len(structures)
 
 
-def test_leaves_come_left_to_right_with_sorted_keys():
-    assert tree_leaves({"b": [1, (2, 3)], "a": Point(4, None), "c": "s"}) == [
-        *(4, 1, 2, 3),
-        "s",
-    ]
-    assert tree_leaves(OrderedDict(b=1, a=2)) == [1, 2]
-    assert tree_leaves(defaultdict(list, b=1, a=2)) == [2, 1]
-
-
 def test_what_is_a_leaf():
     class MyDict(dict):
         pass

@@ -152,14 +152,6 @@ def test_if_on_a_traced_value():
         jax.make_jaxpr(piecewise)(2)
 
 
-def test_the_same_with_a_static_argument():
-    f = jax.jit(piecewise, static_argnums=(0,))
-    assert float(f(2)) == 12.0
-    assert int(f(4)) == -16
-    text = str(jax.make_jaxpr(f, static_argnums=(0,))(2))
-    assert "{ lambda ; . let" in text and "in (12.0:f32[],)" in text
-
-
 def test_conversions_of_traced_values():
     uses = {
         "float": (lambda x: float(x), errors.ConcretizationTypeError),

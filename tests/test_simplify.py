@@ -399,14 +399,6 @@ def test_the_number_of_rule_calls_grows_linearly(size, monkeypatch):
     assert len(calls) <= 3 * len(closed.eqns)
 
 
-def test_deep_nests_of_calls():
-    f = lambda x: x + 1.0
-    for _ in range(30):
-        f = jax.jit(lambda x, f=f: f(f(x)) if f.__name__ == "none" else f(x) * 2.0)
-    simple = simplified(f, 1.0)
-    assert not any(e.primitive.name == "jit" for e in all_eqns(simple.jaxpr))
-
-
 # Random programs
 
 unary = [

@@ -1,7 +1,6 @@
 """Reverse mode: each rule against forward mode and differences, and its errors."""
 
 from functools import partial
-from itertools import compress
 
 import numpy as np
 import pytest
@@ -32,29 +31,6 @@ def test_vjp_is_the_transpose_of_jvp(case):
     np.testing.assert_allclose(
         inner(back, tangents), inner(tangent, tree_leaves(ct)), rtol=1e-9, atol=1e-10
     )
-
-
-@pytest.mark.parametrize("case", [c for c in cases if c.order > 1], ids=repr)
-def test_second_order(case):
-    """Reverse over reverse, forward over reverse, reverse over forward: all the same.
-
-    Forward over forward was compared with differences.
-    """
-    f, args, random = case.function(ours), case.varying(), np.random.default_rng(3)
-    finite = [y.dtype.kind in "fc" and bool((y - y == 0).all())
-              for y in tree_leaves(f(*args))]  # fmt: skip
-    floats = lambda *args: [*compress(tree_leaves(f(*args)), finite)]
-    t, u = random_like(random, args), random_like(random, args)
-    ct = random_like(random, floats(*args))
-    push = lambda *args: jvp(floats, args, t)[1]
-    pull = lambda *args: [*vjp(floats, *args)[1](ct)]
-    wanted = inner(jvp(push, args, u)[1], ct)
-    for found in (
-        inner(vjp(push, *args)[1](ct), u),
-        inner(jvp(pull, args, u)[1], t),
-        inner(vjp(pull, *args)[1](t), u),
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("case", cases[::5], ids=repr)
