@@ -47,6 +47,20 @@ def special(dtype):
     return np.array([complex(a, b) for a, b in itertools.product(parts, parts)], dtype)
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_are_chosen_as_numpy_does(name):
+    """By the real parts, then by the imaginary ones; NaN stays, a tie is the first."""
+    parts = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
+    z = np.array([complex(a, b) for a, b in itertools.product(parts, parts)], "c8")
+    x, y = np.meshgrid(z, z)
+    f = getattr(lax, name)
+    for backend in ("plain", "llvm"):
+        run = mj.jit(f, backend=backend)
+        assert np.asarray(run(x, y)).tobytes() == np.asarray(f(x, y)).tobytes()
+        assert not run.lower(x, y).compile().executable.fallbacks
+    assert np.asarray(f(x, y)).tobytes() == getattr(np, f"{name}imum")(x, y).tobytes()
+
+
 @pytest.mark.parametrize("name", unary)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_functions(name, dtype):

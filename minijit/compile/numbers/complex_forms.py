@@ -10,6 +10,7 @@ the result does.
 """
 
 import math
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -229,6 +230,17 @@ def power(x, y):
     return pair_where(zero | none, Pair(of_zero, flat), result)
 
 
+# ---- the order of real parts, and of imaginary ones where those are equal
+
+
+def chosen(x, y, before):
+    """x if it is NaN or comes before y, or is equal to it; else y.  NumPy's rule."""
+    real = before(x.re, y.re) & x.im.is_(x.im) & y.im.is_(y.im)
+    imag = x.re.is_(y.re) & (before(x.im, y.im) | x.im.is_(y.im))
+    unknown = x.re.is_not(x.re) | x.im.is_not(x.im)
+    return pair_where(real | imag | unknown, x, y)
+
+
 # name -> function of `Pair`s, and of `Number`s for what is real.  An operation that has
 # no row is not done in pairs.
 complex_forms = {
@@ -260,5 +272,7 @@ complex_forms = {
     "pow": power,
     "eq": lambda x, y: x.re.is_(y.re) & x.im.is_(y.im),
     "ne": lambda x, y: x.re.is_not(y.re) | x.im.is_not(y.im),
+    "max": lambda x, y: chosen(x, y, operator.gt),
+    "min": lambda x, y: chosen(x, y, operator.lt),
     "select": pair_where,
 }
