@@ -145,6 +145,27 @@ def test_float16s_are_vectors_of_16_bits():
     assert not re.search(r"\b(lshr|shl) <\d+ x i32>", text)
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_single_float16s_are_compared_by_their_bits(name):
+    half = np.dtype("float16")
+    bits = np.uint16([0, 1, 0x3FF, 0x3C00, 0x7BFF, 0x7C00, 0x7C01, 0x7E00, 0x7FFF])
+    special = np.concatenate([bits, bits | 0x8000]).view(half)
+    random = np.random.default_rng(0).integers(0, 2**16, 50, "u2").view(half)
+    x, y = map(np.ravel, np.meshgrid(*[np.concatenate([special, random])] * 2))
+    f = lambda x, y, i: getattr(x.at[i], name)(y)
+    args = x, y, np.arange(len(x))
+    found = np.asarray(mj.jit(f, backend="llvm")(*args))
+    wanted = getattr(np, f"{name}imum")(x, y)
+    nan = np.isnan(wanted)
+    assert np.array_equal(nan, np.isnan(found)) and np.array_equal(found, wanted, True)
+    # Of two zeros the one that lies on the right side.
+    sign = np.logical_and if name == "max" else np.logical_or
+    zeros = (x == 0) & (y == 0)
+    signs = sign(np.signbit(x), np.signbit(y))
+    assert np.array_equal(np.signbit(found)[zeros], signs[zeros])
+    assert (f"llvm.s{name}.i16" in ir(f, *args)) == converts(half)
+
+
 def test_next_numbers():
     args = grid("float32", "float32")
     with np.errstate(all="ignore"):

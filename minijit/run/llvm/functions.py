@@ -82,10 +82,12 @@ class FunctionCalls:
       used: the keys of the functions it calls, see `function_text`.
       declared: the declarations of what else it calls.
       for_host: whether it writes for the machine that it runs on.
+      halves: {a register with a float16 that the machine converted: one with its bits}.
     """
 
     used: dict
     declared: dict
+    halves: dict
     for_host = True
 
     def call(self, key, values):
@@ -104,8 +106,10 @@ class FunctionCalls:
         """A 16-bit float from its bits."""
         if self.for_host and converts(dtype):
             bits, half, wide = self.half_types()
-            value = self.do(f"bitcast {bits} {value} to {half}")
-            return self.do(f"fpext {half} {value} to {wide}")
+            number = self.do(f"bitcast {bits} {value} to {half}")
+            number = self.do(f"fpext {half} {number} to {wide}")
+            self.halves[number] = value
+            return number
         return self.call((f"{dtype.name}_value", (UINT16,), FLOAT32), [value])
 
     def encode(self, dtype, value):

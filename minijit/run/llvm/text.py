@@ -64,7 +64,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
       lines: of the body; entry: those before all others.
       label: of the block that is being written.
       pointers: {buffer: the register with its address}; read_only: those never written.
-      used, declared, notes: see `FunctionCalls` and `Notes`.
+      used, declared, halves, notes: see `FunctionCalls` and `Notes`.
       loops: `vectors` if some loops are written as vectors, `plain` if some are not.
     """
 
@@ -73,6 +73,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         self.count, self.label = 0, "start"
         self.pointers, self.read_only = {}, frozenset()
         self.used, self.declared, self.notes, self.loops = {}, {}, [], set()
+        self.halves = {}
 
     def fresh(self):
         self.count += 1
