@@ -1,12 +1,11 @@
 """minijit: trace Python and NumPy programs, transform them, compile them."""
 
 # chapter 2
-from . import errors
 from .trace.base import names as _names
 
 __version__ = "0.1.0"
 
-_on_demand: list[str] = []
+_on_demand = ["errors"]
 _listed = lambda: _names.public_names(globals())
 __dir__, __getattr__ = _names.front(__name__, _listed, _on_demand)
 

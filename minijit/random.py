@@ -11,9 +11,13 @@ Every function takes a key first, and gives the same numbers for the same key, i
 logarithm here and there.
 """
 
+from __future__ import annotations
+
 import math
 import operator
+from collections.abc import Sequence
 from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +32,7 @@ from .trace.base.config import config
 from .trace.base.errors import at_line, user_source
 from .trace.jit.jit import jit
 from .trace.numpy_values import real_part
+from .trace.types import Array, ArrayLike, DTypeLike, Shape
 from .transform.batching.vmap import vmap
 from .transform.custom.custom_derivatives import custom_jvp
 from .transform.stop_gradient import stop_gradient
@@ -73,7 +78,7 @@ def seed_words(name, seed, impl):
     return impl.seed(seed)
 
 
-def key(seed, *, impl=None, dtype=None):
+def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
     """A key, made from an integer: a scalar array of dtype `key<fry>`.
 
     Args:
@@ -86,7 +91,7 @@ def key(seed, *, impl=None, dtype=None):
     return wrap_keys(seed_words("key", seed, impl), impl)
 
 
-def PRNGKey(seed, *, impl=None):
+def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
     """A key of the old style: its raw words, a uint32 array, (2,) for threefry2x32.
 
     With the flag `enable_custom_prng` it is one like those of `key`.
@@ -96,14 +101,16 @@ def PRNGKey(seed, *, impl=None):
     return wrap_keys(words, impl) if config.enable_custom_prng else words
 
 
-def wrap_key_data(key_bits_array, *, impl=None, dtype=None):
+def wrap_key_data(
+    key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = None
+) -> Array:
     """Keys with a type around raw words, u32[..., 2] for threefry2x32."""
     impl = chosen_impl(impl, dtype, "wrap_key_data")
     prng.check_words(key_bits_array, impl)
     return wrap_keys(jnp.asarray(key_bits_array), impl)
 
 
-def key_data(keys):
+def key_data(keys: ArrayLike) -> Array:
     """The raw words of keys: u32[..., 2] for threefry2x32."""
     return raw(key_words("key_data", keys, several=True))
 
@@ -113,13 +120,13 @@ def raw(data):
     return prng.words_of_keys(data) if is_key(data) else data
 
 
-def key_impl(keys):
+def key_impl(keys: ArrayLike) -> str:
     """The name of what makes bits of keys."""
     data = key_words("key_impl", keys, several=True)
     return data.dtype.impl.name if is_key(data) else prng.key_type.impl.name
 
 
-def key_dtype(impl_spec=None):
+def key_dtype(impl_spec: Any = None) -> Any:
     """The dtype of keys."""
     return prng.KeyType(chosen_impl(impl_spec))
 
@@ -136,7 +143,7 @@ def split_words(data, *, shape):
     return prng.split(data, shape)
 
 
-def split(key, num=2):
+def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Array:
     """New keys out of one, which should not be used any more.
 
     Args:
@@ -148,7 +155,7 @@ def split(key, num=2):
     return same_style(key, split_words(data, shape=shape))
 
 
-def fold_in(key, data):
+def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
     """A new key out of a key and a number, say that of a step or a layer.
 
     Raises TypeError if `data` is not a scalar.
@@ -162,7 +169,7 @@ def fold_in(key, data):
     return same_style(key, prng.fold_in(words, jnp.asarray(data, dtype="uint32")))
 
 
-def clone(key):
+def clone(key: ArrayLike) -> Array:
     """The same key: says that it is meant to be used again."""
     key_words("clone", key, several=True)
     return key
@@ -232,7 +239,7 @@ def bits_sampler(data, *, shape, dtype):
     return prng.bits(data, 8 * dtype.itemsize, shape)
 
 
-def bits(key, shape=(), dtype=None):
+def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None) -> Array:
     """Random bits as unsigned integers, by default uint32 (uint64 with `enable_x64`).
 
     Raises ValueError for another kind of dtype.
@@ -262,7 +269,10 @@ def uniform_sampler(data, minval, maxval, *, shape, dtype):
     return jnp.maximum(low, unit_floats(data, shape, dtype) * (high - low) + low)
 
 
-def uniform(key, shape=(), dtype=None, minval=0.0, maxval=1.0):
+def uniform(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0,
+) -> Array:
     """Floats from [minval, maxval), all equally likely.
 
     Args:
@@ -315,7 +325,10 @@ def as_integers(x):
     return x if dtypes.issubdtype(x.dtype, np.integer) else x.astype(int)
 
 
-def randint(key, shape, minval, maxval, dtype=None):
+def randint(
+    key: ArrayLike, shape: Shape, minval: ArrayLike, maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Integers from [minval, maxval).
 
     Args:
@@ -353,7 +366,9 @@ def shuffle(data, x, *, axis):
     return x
 
 
-def permutation(key, x, axis=0, independent=False):
+def permutation(
+    key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False
+) -> Array:
     """An array with the parts along one axis in random order.
 
     Args:
@@ -375,7 +390,10 @@ def permutation(key, x, axis=0, independent=False):
     return jnp.take(x, order, axis)
 
 
-def choice(key, a, shape=(), replace=True, p=None, axis=0, mode=None):
+def choice(
+    key: ArrayLike, a: ArrayLike, shape: Shape = (), replace: bool = True,
+    p: ArrayLike | None = None, axis: int = 0, mode: str | None = None,
+) -> Array:
     """Parts of an array, drawn at random.
 
     Args:
@@ -468,7 +486,7 @@ def normal_sampler(data, *, shape, dtype):
     return lax.mul(np.array(np.sqrt(2), dtype), lax.erf_inv(u))
 
 
-def normal(key, shape=(), dtype=None):
+def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None) -> Array:
     """Floats of mean 0 and variance 1, in a bell curve; complex if the dtype is."""
     kind = np.inexact, "a float or complex dtype"
     data, dtype = checked("normal", key, dtype, float, *kind)
@@ -487,7 +505,10 @@ def truncated_normal_sampler(data, lower, upper, *, shape, dtype):
     return jnp.clip(root * lax.erf_inv(u), least, most)
 
 
-def truncated_normal(key, lower, upper, shape=None, dtype=None):
+def truncated_normal(
+    key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats of a bell curve, of which only what is between two bounds is taken."""
     data, shape, dtype = prepared("truncated_normal", key, shape, dtype, lower, upper)
     return truncated_normal_sampler(data, lower, upper, shape=shape, dtype=dtype)
@@ -502,7 +523,9 @@ def bernoulli_sampler(data, p, *, shape, mode):
     return u2 * 2.0 ** -dtypes.finfo(dtype).nmant < p - u1
 
 
-def bernoulli(key, p=0.5, shape=None, mode="low"):
+def bernoulli(
+    key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None, mode: str = "low"
+) -> Array:
     """Bools that are true with probability p.
 
     Args:
@@ -521,7 +544,13 @@ def bernoulli(key, p=0.5, shape=None, mode="low"):
     return bernoulli_sampler(data, to_dtype(p, dtype), shape=shape, mode=mode)
 
 
-def simple(name, from_uniform, minval=0.0, maxval=1.0):
+class Sampler(Protocol):
+    def __call__(
+        self, key: ArrayLike, shape: Shape = ..., dtype: DTypeLike | None = ...
+    ) -> Array: ...
+
+
+def simple(name, from_uniform, minval=0.0, maxval=1.0) -> Sampler:
     """A sampler that transforms uniform floats: name(key, shape=(), dtype=None).
 
     Args:
@@ -612,7 +641,10 @@ def fraction(words):
     return lax.bitcast_convert_type(exponent | digits, np.dtype("float32"))
 
 
-def gumbel(key, shape=(), dtype=None, mode=None):
+def gumbel(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None,
+    mode: str | None = None,
+) -> Array:
     """Floats with density e**-(x + e**-x): the noise of `categorical`.
 
     Args:
@@ -627,7 +659,10 @@ def gumbel(key, shape=(), dtype=None, mode=None):
     return gumbel_sampler(data, shape=shape, dtype=dtype, mode=mode)
 
 
-def categorical(key, logits, axis=-1, shape=None, replace=True, mode=None):
+def categorical(
+    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None,
+    replace: bool = True, mode: str | None = None,
+) -> Array:
     """Which category, of unnormalised log probabilities along one axis.
 
     Args:
@@ -669,7 +704,9 @@ def distinct_categories(data, logits, axis, shape, extra, mode):
     return jnp.moveaxis(order, -1, 0).reshape(shape)
 
 
-def rademacher(key, shape=(), dtype=None):
+def rademacher(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None
+) -> Array:
     """-1 or 1, equally likely, of any dtype, by default int32."""
     data = key_words("rademacher", key)
     dtype = dtypes.user_dtype(int if dtype is None else dtype, "rademacher")
@@ -677,14 +714,17 @@ def rademacher(key, shape=(), dtype=None):
     return (2 * signs - 1).astype(dtype)
 
 
-def maxwell(key, shape=(), dtype=None):
+def maxwell(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None) -> Array:
     """The lengths of vectors in space whose three parts are normal."""
     data, dtype = checked("maxwell", key, dtype)
     parts = normal(data, (*arguments.canonical_shape(shape), 3), dtype)
     return jnp.linalg.norm(parts, axis=-1)
 
 
-def double_sided_maxwell(key, loc, scale, shape=(), dtype=None):
+def double_sided_maxwell(
+    key: ArrayLike, loc: ArrayLike, scale: ArrayLike, shape: Shape = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """`maxwell` with a random sign, scaled and moved."""
     data, dtype = checked("double_sided_maxwell", key, dtype)
     joint = lax.broadcast_shapes(np.shape(loc), np.shape(scale))
@@ -694,20 +734,29 @@ def double_sided_maxwell(key, loc, scale, shape=(), dtype=None):
     return signs * maxwell(lengths, shape, dtype) * scale + loc
 
 
-def weibull_min(key, scale, concentration, shape=(), dtype=None):
+def weibull_min(
+    key: ArrayLike, scale: ArrayLike, concentration: ArrayLike, shape: Shape = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats with density c x**(c-1) e**-x**c, for a concentration c, scaled."""
     data, dtype = checked("weibull_min", key, dtype)
     u = uniform(data, shape, dtype)
     return jnp.power(-jnp.log1p(-u), 1.0 / concentration) * scale
 
 
-def pareto(key, b, shape=None, dtype=None):
+def pareto(
+    key: ArrayLike, b: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats above 1 with density b / x**(b+1)."""
     data, shape, dtype = prepared("pareto", key, shape, dtype, b)
     return lax.exp(exponential(data, shape, dtype) / to_dtype(b, dtype))
 
 
-def rayleigh(key, scale, shape=None, dtype=None):
+def rayleigh(
+    key: ArrayLike, scale: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The lengths of vectors in the plane whose two parts are normal, scaled."""
     data, shape, dtype = prepared("rayleigh", key, shape, dtype, scale)
     u = uniform(data, shape, dtype)
@@ -715,7 +764,10 @@ def rayleigh(key, scale, shape=None, dtype=None):
     return lax.mul(to_dtype(scale, dtype, shape), root)
 
 
-def wald(key, mean, shape=None, dtype=None):
+def wald(
+    key: ArrayLike, mean: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats above 0: when a walk that drifts off first is at 1, for a mean."""
     data, shape, dtype = prepared("wald", key, shape, dtype, mean)
     k1, k2 = words_of(data)
@@ -728,7 +780,10 @@ def wald(key, mean, shape=None, dtype=None):
     return jnp.where(z <= mean / (mean + x), x, squared / x)
 
 
-def geometric(key, p, shape=None, dtype=None):
+def geometric(
+    key: ArrayLike, p: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Ints: how many trials of probability p it takes until one succeeds."""
     kind = np.integer, "an int dtype"
     data, dtype = checked("geometric", key, dtype, int, *kind)
@@ -740,7 +795,10 @@ def geometric(key, p, shape=None, dtype=None):
     return (lax.floor(lax.div(log_u, log_p)) + 1).astype(dtype)
 
 
-def triangular(key, left, mode, right, shape=None, dtype=None):
+def triangular(
+    key: ArrayLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike,
+    shape: Shape | None = None, dtype: DTypeLike | None = None,
+) -> Array:
     """Floats between two bounds, whose density rises to a mode and falls again."""
     data, shape, dtype = prepared("triangular", key, shape, dtype, left, mode, right)
     left, mode, right = (to_dtype(x, dtype, shape) for x in (left, mode, right))
@@ -750,7 +808,10 @@ def triangular(key, left, mode, right, shape=None, dtype=None):
     return jnp.where(u < (mode - left) / (right - left), rising, falling)
 
 
-def lognormal(key, sigma=1.0, shape=None, dtype=None):
+def lognormal(
+    key: ArrayLike, sigma: ArrayLike = 1.0, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """e to the power of normal floats of standard deviation sigma."""
     kind = np.inexact, "a float or complex dtype"
     data, dtype = checked("lognormal", key, dtype, float, *kind)
@@ -758,7 +819,10 @@ def lognormal(key, sigma=1.0, shape=None, dtype=None):
     return lax.exp(normal(data, shape, dtype) * to_dtype(sigma, dtype))
 
 
-def orthogonal(key, n, shape=(), dtype=None, m=None):
+def orthogonal(
+    key: ArrayLike, n: int, shape: Shape = (), dtype: DTypeLike | None = None,
+    m: int | None = None,
+) -> Array:
     """Matrices of shape (n, m) whose columns, or rows, are orthonormal.
 
     Args:
@@ -852,8 +916,8 @@ def gamma_samples(data, alpha, log_space):
 @gamma_samples.defjvp
 def gamma_samples_jvp(log_space, primals, tangents):
     """A sample moves so that the share of gamma(a) below it stays what it is."""
-    _, alpha = primals
-    out = gamma_samples(*primals, log_space)
+    data, alpha = primals
+    out = gamma_samples(data, alpha, log_space)
     if not log_space:
         return out, tangents[1] * lax.random_gamma_grad(alpha, out)
     # A sample may be too small for a float; its logarithm is not.
@@ -866,19 +930,28 @@ def gamma_sampler(data, a, *, shape, dtype, log_space):
     return gamma_samples(data, to_dtype(a, dtype, shape), log_space)
 
 
-def gamma(key, a, shape=None, dtype=None):
+def gamma(
+    key: ArrayLike, a: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats above 0 with density x**(a-1) e**-x / gamma(a), differentiable by a."""
     data, shape, dtype = prepared("gamma", key, shape, dtype, a)
     return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=False)
 
 
-def loggamma(key, a, shape=None, dtype=None):
+def loggamma(
+    key: ArrayLike, a: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The logarithms of `gamma`'s samples, exact where those are nearly 0."""
     data, shape, dtype = prepared("loggamma", key, shape, dtype, a)
     return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=True)
 
 
-def beta(key, a, b, shape=None, dtype=None):
+def beta(
+    key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats in (0, 1) with density proportional to x**(a-1) (1-x)**(b-1)."""
     data, shape, dtype = prepared("beta", key, shape, dtype, a, b)
     key_a, key_b = words_of(data)
@@ -889,7 +962,10 @@ def beta(key, a, b, shape=None, dtype=None):
     return part_a / (part_a + part_b)
 
 
-def dirichlet(key, alpha, shape=None, dtype=None):
+def dirichlet(
+    key: ArrayLike, alpha: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Shares that sum to 1: f[*shape, n] for concentrations alpha, f[..., n]."""
     data, dtype = checked("dirichlet", key, dtype)
     if np.ndim(alpha) < 1:
@@ -903,14 +979,20 @@ def dirichlet(key, alpha, shape=None, dtype=None):
     return shares / jnp.sum(shares, -1, keepdims=True)
 
 
-def chisquare(key, df, shape=None, dtype=None):
+def chisquare(
+    key: ArrayLike, df: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Sums of df squares of normal numbers; df need not be whole."""
     data, shape, dtype = prepared("chisquare", key, shape, dtype, df)
     half = lax.div(to_dtype(df, dtype), np.array(2, dtype))
     return 2 * jnp.exp(loggamma(data, half, shape, dtype))
 
 
-def f(key, dfnum, dfden, shape=None, dtype=None):
+def f(
+    key: ArrayLike, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Quotients of two `chisquare` samples, each over its degrees of freedom."""
     data, shape, dtype = prepared("f", key, shape, dtype, dfnum, dfden)
     below, above = words_of(data)
@@ -919,7 +1001,10 @@ def f(key, dfnum, dfden, shape=None, dtype=None):
     return above / (chisquare(below, dfden, shape, dtype) / dfden)
 
 
-def t(key, df, shape=None, dtype=None):
+def t(
+    key: ArrayLike, df: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Student's t: normal numbers over the root of a mean of df squares."""
     data, shape, dtype = prepared("t", key, shape, dtype, df)
     key_n, key_g = words_of(data)
@@ -928,7 +1013,9 @@ def t(key, df, shape=None, dtype=None):
     return normal(key_n, shape, dtype) * jnp.sqrt(half / squares)
 
 
-def generalized_normal(key, p, shape=(), dtype=None):
+def generalized_normal(
+    key: ArrayLike, p: float, shape: Shape = (), dtype: DTypeLike | None = None
+) -> Array:
     """Floats with density proportional to e**-|x|**p."""
     data, dtype = checked("generalized_normal", key, dtype)
     shape = arguments.canonical_shape(shape)
@@ -938,7 +1025,10 @@ def generalized_normal(key, p, shape=(), dtype=None):
     return rademacher(key_s, shape, dtype) * powers**power
 
 
-def ball(key, d, p=2, shape=(), dtype=None):
+def ball(
+    key: ArrayLike, d: int, p: float = 2, shape: Shape = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Points of a ball in d dimensions, all equally likely: f[*shape, d].
 
     Args:
@@ -1016,7 +1106,10 @@ def poisson_sampler(data, lam, *, shape, dtype):
     return jnp.where(lam == 0, 0, jnp.where(is_small, small, large))
 
 
-def poisson(key, lam, shape=None, dtype=None):
+def poisson(
+    key: ArrayLike, lam: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Ints: how many events there are, if a mean of `lam` is expected.
 
     Args:
@@ -1120,7 +1213,10 @@ def binomial_sampler(data, n, p, *, shape, dtype):
     return jnp.where(as_drawn, drawn, n.astype(dtype) - drawn).astype(dtype)
 
 
-def binomial(key, n, p, shape=None, dtype=None):
+def binomial(
+    key: ArrayLike, n: ArrayLike, p: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats: how many of n trials of probability p succeed.
 
     Args:
@@ -1133,7 +1229,10 @@ def binomial(key, n, p, shape=None, dtype=None):
     return binomial_sampler(data, to_dtype(n, p.dtype), p, shape=shape, dtype=dtype)
 
 
-def multinomial(key, n, p, *, shape=None, dtype=None, unroll=1):
+def multinomial(
+    key: ArrayLike, n: ArrayLike, p: ArrayLike, *, shape: Shape | None = None,
+    dtype: DTypeLike | None = None, unroll: int | bool = 1,
+) -> Array:
     """Floats: how often each of several outcomes comes up in n trials.
 
     Args:
@@ -1187,7 +1286,10 @@ def multivariate_normal_sampler(data, mean, cov, *, shape, dtype, method):
     return mean + jnp.einsum("...ij,...j->...i", factor, z)
 
 
-def multivariate_normal(key, mean, cov, shape=None, dtype=None, method="cholesky"):
+def multivariate_normal(
+    key: ArrayLike, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None,
+    dtype: DTypeLike | None = None, method: str = "cholesky",
+) -> Array:
     """Vectors of normal numbers with given means and covariances: f[*shape, n].
 
     Args:

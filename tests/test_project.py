@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from minijit.book.imports import executed
+
 pytestmark = pytest.mark.chapter(16)
 
 root = Path(__file__).resolve().parent.parent
@@ -81,7 +83,7 @@ def chapter_order():
 def imported_files(file):
     """(line, library file) of each import in a file, those in functions included."""
     package = ("minijit/" + file).split("/")[:-1]
-    for node in ast.walk(ast.parse((root / "minijit" / file).read_text())):
+    for node in executed(ast.parse((root / "minijit" / file).read_text())):
         if isinstance(node, ast.Import):
             targets = [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

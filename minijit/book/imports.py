@@ -48,7 +48,7 @@ def imported(
     """(node, library file, name in it or "") of each import of the package."""
     here = book.module(file).split(".")
     base = here if file.endswith("/__init__.py") else here[:-1]
-    for node in ast.walk(tree):
+    for node in executed(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if target := library_file(book, alias.name):
@@ -61,6 +61,16 @@ def imported(
                     yield node, target, ""
                 elif target := library_file(book, module):
                     yield node, target, alias.name
+
+
+def executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a tree, but for those that are there for type checkers alone."""
+    yield tree
+    inner = ast.iter_child_nodes(tree)
+    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
+        inner = iter(tree.orelse)
+    for node in inner:
+        yield from executed(node)
 
 
 def library_file(book: Book, module: str) -> str | None:

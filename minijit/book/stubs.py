@@ -19,9 +19,8 @@ import numpy as np
 from ..ops.composed import compiled_by_now
 
 MODULES = (
-    "", "numpy", "numpy.linalg", "numpy.fft", "lax", "random", "nn", "nn.initializers",
-    "scipy.special", "tree_util", "tree",
-)  # fmt: skip
+    "", "numpy", "lax",
+)
 
 # What an argument is called by in `calls.kinds` -> its type.
 TYPES = {
@@ -76,10 +75,6 @@ RESULTS: dict[str, dict[str, str]] = {
             where gradient average linspace apply_over_axes copy choose atleast_1d
             atleast_2d atleast_3d from_dlpack frombuffer cov""",
     },
-    "numpy.linalg": {
-        ARRAYS: "eig eigh lstsq slogdet",
-        "Any": "svd qr",
-    },
     "lax": {
         "list[Array]": "split",
         ARRAYS: "approx_max_k approx_min_k top_k sort_key_val unstack",
@@ -89,39 +84,6 @@ RESULTS: dict[str, dict[str, str]] = {
             axis_index axis_size custom_linear_solve custom_root stop_gradient reduce
             sort conv_dimension_numbers conv_general_permutations padtype_to_pads
             platform_dependent reduce_window""",
-    },
-    "random": {"str": "key_impl", "Any": "key_dtype permutation"},
-    "nn": {"Any": "dot_product_attention"},
-    "nn.initializers": {
-        "Callable[..., Array]": """constant delta_orthogonal glorot_normal
-            glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform
-            lecun_normal lecun_uniform normal orthogonal truncated_normal uniform
-            variance_scaling xavier_normal xavier_uniform""",
-    },
-    "Array": {
-        ARRAYS: "nonzero",
-        "bool": "is_deleted is_ready",
-        "None": "delete copy_to_host_async",
-        "Any": "item tolist at device sharding",
-        "set[Device]": "devices",
-        "bytes": "tobytes",
-        "np.ndarray[Any, Any]": "numpy",
-        "int": "on_device_size_in_bytes unsafe_buffer_pointer",
-    },
-    "tree_util": {
-        "list[Any]": "tree_leaves",
-        "bool": "all_leaves is_tree_node tree_all treedef_is_leaf",
-        "PyTreeDef": "tree_structure treedef_tuple",
-        "tuple[list[Any], PyTreeDef]": "tree_flatten",
-        "str": "keystr",
-        "*": "Any",
-    },
-    "tree": {
-        "list[Any]": "leaves",
-        "bool": "all",
-        "PyTreeDef": "structure",
-        "tuple[list[Any], PyTreeDef]": "flatten",
-        "*": "Any",
     },
 }
 HEAD = '''\
@@ -154,15 +116,6 @@ class _Traced(Generic[Args, Result]):
 
 def _traced(function: Callable[Args, Result]) -> _Traced[Args, Result]: ...
 '''
-# Properties of arrays, and their types.
-PROPERTIES = {
-    "shape": "tuple[int, ...]", "dtype": "np.dtype[Any]", "ndim": "int", "size": "int",
-    "nbytes": "int", "itemsize": "int", "weak_type": "bool", "aval": "ShapedArray",
-    "T": "Array", "mT": "Array", "real": "Array", "imag": "Array", "flat": "Any",
-    "at": "Any", "device": "Device", "sharding": "Any", "committed": "bool",
-    "is_fully_addressable": "bool", "is_fully_replicated": "bool",
-}  # fmt: skip
-
 
 def write_stubs(root: Path) -> list[Path]:
     """Write the stubs that are not what they should be; their paths."""
@@ -285,51 +238,6 @@ def result_of(module: str, name: str) -> str:
     return rows.get("*", "Array")
 
 
-def array_class() -> str:
-    """The class of arrays: its properties, operators and methods."""
-    import minijit as mj
-    from minijit.trace.core import forwarded_names, operators
-
-    x, lines = mj.numpy.ones(3), ["class Array:"]
-    for name, kind in PROPERTIES.items():
-        lines += ["    @property", f"    def {name}(self) -> {kind}: ..."]
-    for name in forwarded_names:
-        lines.append(f"    def {name}{operator_signature(name)}")
-    for name in "__bool__ __int__ __float__ __complex__ __len__ __index__".split():
-        kind = {"__len__": "int", "__index__": "int"}.get(name, name.strip("_"))
-        lines.append(f"    def {name}(self) -> {kind}: ...")
-    lines.append("    def __hash__(self) -> int: ...")
-    lines.append(
-        "    def __array__(self, dtype: Any = ..., copy: bool | None = ...) "
-        "-> np.ndarray[Any, Any]: ..."
-    )
-    for name in dir(x):
-        if not name.startswith("_") and name not in PROPERTIES:
-            method = operators.get(name) or getattr(type(x), name)
-            lines.append(f"    {function('Array', name, method, first='self')}")
-    return "\n".join(lines)
-
-
-def operator_signature(name: str) -> str:
-    """The arguments and the result of an operator of arrays."""
-    if name in ("__eq__", "__ne__"):
-        mark = "  # type: ignore[override]"
-        return f"(self, other: Any) -> Array: ...{mark}"
-    if name in ("__neg__", "__pos__", "__abs__", "__invert__"):
-        return "(self) -> Array: ..."
-    if name in ("__iter__", "__reversed__"):
-        return "(self) -> Iterator[Array]: ..."
-    special = {
-        "__round__": "(self, ndigits: int | None = ...) -> Array: ...",
-        "__getitem__": "(self, index: Any) -> Array: ...",
-        "__setitem__": "(self, index: Any, value: Any) -> NoReturn: ...",
-        "__contains__": "(self, value: Any) -> bool: ...",
-        "__divmod__": "(self, other: ArrayLike) -> tuple[Array, Array]: ...",
-        "__rdivmod__": "(self, other: ArrayLike) -> tuple[Array, Array]: ...",
-    }
-    return special.get(name, "(self, other: ArrayLike) -> Array: ...")
-
-
 PACKAGE_HEAD = '''\
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -345,6 +253,7 @@ from .jaxcompat import custom_batching as custom_batching
 from .jaxcompat import custom_derivatives as custom_derivatives
 from .jaxcompat import example_libraries as example_libraries
 from .jaxcompat import experimental as experimental, sharding as sharding
+from .declared import Array as Array
 from .export import export as export
 from .trace.array import ShapedArray as ShapedArray
 from .trace.base.config import config as config
@@ -463,7 +372,7 @@ def package_stub() -> str:
     """The stub of the package: arrays, transformations, and what else it has."""
     import minijit as mj
 
-    parts = [PACKAGE_HEAD + array_class() + "\n"]
+    parts = [PACKAGE_HEAD]
     for name in dir(mj):
         x = getattr(mj, name)
         if isinstance(x, types.ModuleType) or f" {name} as {name}" in PACKAGE_HEAD:

@@ -9,8 +9,11 @@
 Values and derivatives are JAX's, at corners too: the derivative of `relu` at 0 is 0.
 """
 
+from __future__ import annotations
+
 import operator
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from ..trace import dtypes
 from ..trace.api import calls
 from ..trace.base import names as _names
 from ..trace.base.errors import user_level
+from ..trace.types import Array, ArrayLike, Axis, DTypeLike
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.stop_gradient import stop_gradient
 from . import initializers as initializers
@@ -34,19 +38,19 @@ def array(name, x):
 # ---- Activations
 
 
-def identity(x):
+def identity(x: ArrayLike) -> Array:
     """x."""
     return array("identity", x)
 
 
 @custom_jvp
-def relu(x):
+def relu(x: ArrayLike) -> Array:
     """max(x, 0).  Its derivative at 0 is 0."""
     return jnp.maximum(x, 0)
 
 
 @custom_jvp
-def relu6(x):
+def relu6(x: ArrayLike) -> Array:
     """min(max(x, 0), 6).  Its derivative at 0 and at 6 is 0."""
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
 
@@ -60,41 +64,41 @@ relu.defjvps(lambda t, y, x: where_true(x > 0, t))
 relu6.defjvps(lambda t, y, x: where_true((x > 0) & (x < 6), t))
 
 
-def squareplus(x, b=4):
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """(x + sqrt(x² + b)) / 2, a smooth relu without exponentials."""
     x, b = array("squareplus", x), array("squareplus", b)
     return (x + jnp.sqrt(jnp.square(x) + b)) / 2
 
 
-def softplus(x):
+def softplus(x: ArrayLike) -> Array:
     """log(1 + e**x), a smooth relu."""
     return jnp.logaddexp(x, 0)
 
 
-def sparse_plus(x):
+def sparse_plus(x: ArrayLike) -> Array:
     """0 below -1, x above 1, and a parabola between."""
     x = array("sparse_plus", x)
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
-def soft_sign(x):
+def soft_sign(x: ArrayLike) -> Array:
     """x / (|x| + 1)."""
     x = array("soft_sign", x)
     return x / (jnp.abs(x) + 1)
 
 
-def sigmoid(x):
+def sigmoid(x: ArrayLike) -> Array:
     """1 / (1 + e**-x)."""
     x, = core.promote_args_inexact("sigmoid", x)
     return lax.logistic(x)
 
 
-def sparse_sigmoid(x):
+def sparse_sigmoid(x: ArrayLike) -> Array:
     """The derivative of `sparse_plus`: 0, then (x + 1) / 2, then 1."""
     return 0.5 * jnp.clip(x + 1.0, 0.0, 2.0)
 
 
-def silu(x):
+def silu(x: ArrayLike) -> Array:
     """x * sigmoid(x); also called swish."""
     x = array("silu", x)
     return x * sigmoid(x)
@@ -103,18 +107,18 @@ def silu(x):
 swish = silu
 
 
-def mish(x):
+def mish(x: ArrayLike) -> Array:
     """x * tanh(softplus(x))."""
     x = array("mish", x)
     return x * jnp.tanh(softplus(x))
 
 
-def log_sigmoid(x):
+def log_sigmoid(x: ArrayLike) -> Array:
     """log(sigmoid(x)), exact for x far below 0."""
     return -softplus(-array("log_sigmoid", x))
 
 
-def elu(x, alpha=1.0):
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x above 0, alpha * (e**x - 1) below."""
     x = array("elu", x)
     # The other branch must not overflow: a derivative would see infinity times 0.
@@ -122,24 +126,24 @@ def elu(x, alpha=1.0):
     return jnp.where(x > 0, x, alpha * jnp.expm1(below))
 
 
-def leaky_relu(x, negative_slope=1e-2):
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """x above 0, negative_slope * x below."""
     x = array("leaky_relu", x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
-def hard_tanh(x):
+def hard_tanh(x: ArrayLike) -> Array:
     """x between -1 and 1, which are the bounds."""
     x = array("hard_tanh", x)
     return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
 
 
-def hard_sigmoid(x):
+def hard_sigmoid(x: ArrayLike) -> Array:
     """relu6(x + 3) / 6: `sigmoid` out of three lines."""
     return relu6(x + 3.0) / 6.0
 
 
-def hard_silu(x):
+def hard_silu(x: ArrayLike) -> Array:
     """x * hard_sigmoid(x)."""
     x = array("hard_silu", x)
     return x * hard_sigmoid(x)
@@ -148,19 +152,19 @@ def hard_silu(x):
 hard_swish = hard_silu
 
 
-def celu(x, alpha=1.0):
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x above 0, alpha * (e**(x / alpha) - 1) below: `elu` with a smooth derivative."""
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
-def selu(x):
+def selu(x: ArrayLike) -> Array:
     """`elu` scaled so that mean 0 and variance 1 come out as they went in."""
     alpha = 1.6732632423543772848170429916717
     scale = 1.0507009873554804934193349852946
     return scale * elu(x, alpha)
 
 
-def gelu(x, approximate=True):
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """x times the share of a normal distribution that is below x.
 
     Args:
@@ -174,7 +178,7 @@ def gelu(x, approximate=True):
     return jnp.array(0.5 * x * lax.erfc(-x * root), dtype=x.dtype)
 
 
-def glu(x, axis=-1):
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """The first half along an axis, times the sigmoid of the second half."""
     x = array("glu", x)
     axis = arguments.canonical_axis(axis, x.ndim)
@@ -185,7 +189,7 @@ def glu(x, axis=-1):
 
 
 @custom_jvp
-def log1mexp(x):
+def log1mexp(x: ArrayLike) -> Array:
     """log(1 - e**-x), exact for small x and for large."""
     x = array("log1mexp", x)
     small = jnp.log(-jnp.expm1(-x))
@@ -198,7 +202,10 @@ log1mexp.defjvps(lambda t, y, x: t / jnp.expm1(x))
 # ---- Functions of a whole axis
 
 
-def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False, where=None):
+def logsumexp(
+    a: ArrayLike, axis: Axis = None, b: ArrayLike | None = None, keepdims: bool = False,
+    return_sign: bool = False, where: ArrayLike | None = None,
+) -> Any:
     """log(sum(b * e**a)), computed so that e**a overflows for no a.
 
     Args:
@@ -237,7 +244,10 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False, where=Non
     return out
 
 
-def logmeanexp(x, axis=None, where=None, keepdims=False):
+def logmeanexp(
+    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     """log(mean(e**x)); arguments as of `logsumexp`."""
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     ones = jnp.ones(np.shape(x), total.dtype)
@@ -252,7 +262,7 @@ def below_top(x, axis, where):
     return x - stop_gradient(top)
 
 
-def log_softmax(x, axis=-1, where=None):
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """x - logsumexp(x): the logarithm of `softmax`.
 
     Args:
@@ -265,7 +275,7 @@ def log_softmax(x, axis=-1, where=None):
     return result if where is None else jnp.where(where, result, -np.inf)
 
 
-def softmax(x, axis=-1, where=None):
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """e**x, scaled to sum 1 along an axis.
 
     Args:
@@ -278,8 +288,10 @@ def softmax(x, axis=-1, where=None):
 
 
 def standardize(
-    x, axis=-1, mean=None, variance=None, epsilon=1e-5, where=None, *, algorithm="fast",
-):  # fmt: skip
+    x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None, *, algorithm: str = "fast",
+) -> Array:  # fmt: skip
     """x moved and scaled to mean 0 and variance 1 along an axis.
 
     Args:
@@ -308,7 +320,9 @@ def standardize(
     return jnp.subtract(x, mean) * lax.rsqrt(variance + epsilon)
 
 
-def one_hot(x, num_classes, *, dtype=None, axis=-1):
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: Any = -1
+) -> Array:
     """Rows of zeros, with a one at the place that each integer of x names.
 
     Args:
@@ -351,10 +365,12 @@ def named_one_hot(x, num_classes, dtype, axis):
 
 
 def dot_product_attention(
-    query, key, value, bias=None, mask=None, *, scale=None, is_causal=False,
-    query_seq_lengths=None, key_value_seq_lengths=None, local_window_size=None,
-    implementation=None, return_residual=False,
-):  # fmt: skip
+    query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None,
+    mask: ArrayLike | None = None, *, scale: float | None = None,
+    is_causal: bool = False, query_seq_lengths: ArrayLike | None = None,
+    key_value_seq_lengths: ArrayLike | None = None, local_window_size: Any = None,
+    implementation: Any = None, return_residual: bool = False,
+) -> Any:  # fmt: skip
     """softmax(query · key) · value: what each query finds among the keys.
 
     Args:

@@ -8,7 +8,10 @@ An initializer is a function (key, shape, dtype) -> array.  `zeros` and `ones` a
 initializers themselves; the others are made by a function of their options.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -19,6 +22,7 @@ from ..trace import dtypes
 from ..trace.api import calls
 from ..trace.base import names as _names
 from ..trace.numpy_values import real_part
+from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 
 
 @runtime_checkable
@@ -33,17 +37,17 @@ def weight_dtype(dtype):
     return dtypes.user_dtype(float if dtype is None else dtype, "initializer")
 
 
-def zeros(key, shape, dtype=None):
+def zeros(key: ArrayLike, shape: Shape, dtype: DTypeLike | None = None) -> Array:
     """Zeros, whatever the key."""
     return jnp.zeros(shape, weight_dtype(dtype))
 
 
-def ones(key, shape, dtype=None):
+def ones(key: ArrayLike, shape: Shape, dtype: DTypeLike | None = None) -> Array:
     """Ones, whatever the key."""
     return jnp.ones(shape, weight_dtype(dtype))
 
 
-def constant(value, dtype=None):
+def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Callable[..., Array]:
     """An initializer to one value, or to an array that broadcasts to the shape."""
 
     def init(key, shape, dtype=dtype):
@@ -52,7 +56,9 @@ def constant(value, dtype=None):
     return init
 
 
-def uniform(scale=1e-2, dtype=None):
+def uniform(
+    scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None
+) -> Callable[..., Array]:
     """An initializer to random numbers from [0, scale)."""
 
     def init(key, shape, dtype=dtype):
@@ -62,7 +68,9 @@ def uniform(scale=1e-2, dtype=None):
     return init
 
 
-def normal(stddev=1e-2, dtype=None):
+def normal(
+    stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None
+) -> Callable[..., Array]:
     """An initializer to normal random numbers of mean 0."""
 
     def init(key, shape, dtype=dtype):
@@ -72,7 +80,10 @@ def normal(stddev=1e-2, dtype=None):
     return init
 
 
-def truncated_normal(stddev=1e-2, dtype=None, lower=-2.0, upper=2.0):
+def truncated_normal(
+    stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None, lower: ArrayLike = -2.0,
+    upper: ArrayLike = 2.0,
+) -> Callable[..., Array]:
     """An initializer to normal random numbers, none beyond two bounds.
 
     Args:
@@ -164,8 +175,10 @@ def complex_truncated_normal(key, upper, shape, dtype):
 
 
 def variance_scaling(
-    scale, mode, distribution, in_axis=-2, out_axis=-1, batch_axis=(), dtype=None
-):
+    scale: ArrayLike, mode: str, distribution: str, in_axis: int | Sequence[int] = -2,
+    out_axis: int | Sequence[int] = -1, batch_axis: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+) -> Callable[..., Array]:
     """An initializer whose variance is `scale` over a number of connections.
 
     Args:
@@ -194,7 +207,7 @@ def variance_scaling(
     return init
 
 
-def scaling(name, scale, mode, distribution):
+def scaling(name, scale, mode, distribution) -> Callable[..., Callable[..., Array]]:
     """A function that makes one kind of `variance_scaling`."""
 
     def make(in_axis=-2, out_axis=-1, batch_axis=(), dtype=None):
@@ -222,7 +235,9 @@ xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
-def orthogonal(scale=1.0, column_axis=-1, dtype=None):
+def orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Callable[..., Array]:
     """An initializer to orthonormal columns, or rows if there are fewer of them.
 
     Args:
@@ -247,7 +262,9 @@ def orthogonal(scale=1.0, column_axis=-1, dtype=None):
     return init
 
 
-def delta_orthogonal(scale=1.0, column_axis=-1, dtype=None):
+def delta_orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Callable[..., Array]:
     """An initializer of convolutions: zeros, and in the middle an orthogonal matrix.
 
     Raises ValueError unless the shape is (*window, fan_in, fan_out) with one to three

@@ -1,7 +1,12 @@
 """Methods and operators of arrays that are functions here: `x.sum()`, `x @ y`."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from ..trace.base.errors import at_line, user_source
 from ..trace.core import operators
+from ..trace.types import Array, DTypeLike
 from .contracting import dot, matmul
 from .core import arrays, equal, operator_methods
 from .elementwise import power
@@ -52,17 +57,21 @@ operators |= {
 }
 
 
-def astype_method(x, dtype, copy=False, device=None):
+def astype_method(
+    x: Array, dtype: DTypeLike, copy: bool = False, device: Any = None
+) -> Array:
     """`x.astype(dtype)`."""
     return astype(x, dtype, copy=copy, device=device)
 
 
-def reshape_method(x, *shape, order="C", copy=None):
+def reshape_method(
+    x: Array, *shape: Any, order: str = "C", copy: bool | None = None
+) -> Array:
     """`x.reshape(2, 3)`, and `x.reshape((2, 3))`."""
     return reshape(x, shape[0] if len(shape) == 1 else shape, order)
 
 
-def transpose_method(x, *axes):
+def transpose_method(x: Array, *axes: Any) -> Array:
     """`x.transpose(1, 0)`, and `x.transpose((1, 0))`."""
     single = len(axes) == 1 and not isinstance(axes[0], int)
     return transpose(x, (axes[0] if single else axes) or None)

@@ -169,8 +169,8 @@ def operator_with(name, function, swap=False):
             return NotImplemented
         return function(other, self) if swap else function(self, other)
 
-    method.function = function
-    method.calling = lambda other: operator_with(name, other, swap)
+    again = lambda other: operator_with(name, other, swap)
+    vars(method).update(function=function, calling=again)
     return method
 
 
@@ -203,7 +203,7 @@ def operator_of_one(function):
     def method(self):
         return function(self)
 
-    method.function, method.calling = function, operator_of_one
+    vars(method).update(function=function, calling=operator_of_one)
     return method
 
 

@@ -3,9 +3,13 @@
     jnp.fft.fft(x), jnp.fft.irfft2(y), jnp.fft.fftfreq(8)
 """
 
+from __future__ import annotations
+
 import builtins
 import math
 import operator
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,6 +17,7 @@ from ..ops import fft as transforms
 from ..trace.api import calls
 from ..trace.base import names
 from ..trace.base.errors import at_line, user_source
+from ..trace.types import Array, ArrayLike, Axis, DTypeLike, Shape
 from .arguments import canonical_axes, canonical_axis
 from .core import convert, promote_args, promote_args_inexact
 from .making import arange, placed, zeros
@@ -115,7 +120,20 @@ def resized(a, axes, lengths):
     return pad(a[tuple(cut)], widths)
 
 
-def of_one_axis(name, kind, text):
+class OneAxis(Protocol):
+    def __call__(
+        self, a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = ...
+    ) -> Array: ...
+
+
+class SeveralAxes(Protocol):
+    def __call__(
+        self, a: ArrayLike, s: Shape | None = ..., axes: Sequence[int] | None = ...,
+        norm: str | None = ...,
+    ) -> Array: ...
+
+
+def of_one_axis(name, kind, text) -> OneAxis:
     """A transform over one axis."""
 
     def function(a, n=None, axis=-1, norm=None):
@@ -127,7 +145,7 @@ def of_one_axis(name, kind, text):
     return documented(function, name, text)
 
 
-def of_two_axes(name, kind, text):
+def of_two_axes(name, kind, text) -> SeveralAxes:
     def function(a, s=None, axes=(-2, -1), norm=None):
         if len(axes) != 2:
             raise ValueError(f"jnp.fft.{name} only supports 2 axes. Got axes = {axes}.")
@@ -136,7 +154,7 @@ def of_two_axes(name, kind, text):
     return documented(function, name, text)
 
 
-def of_all_axes(name, kind, text):
+def of_all_axes(name, kind, text) -> SeveralAxes:
     def function(a, s=None, axes=None, norm=None):
         return transformed(name, kind, a, s, axes, norm)
 
@@ -168,18 +186,24 @@ irfftn = of_all_axes("irfftn", "IRFFT", "The inverse of `rfftn`.")
 swapped = {None: "forward", "backward": "forward", "forward": "backward"}
 
 
-def hfft(a, n=None, axis=-1, norm=None):
+def hfft(
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None
+) -> Array:
     """The real transform of a signal of which one half is given, as it is the conjugate
     of the other.  JAX: `jnp.fft.hfft`."""
     return irfft(conj(a), n, axis, swapped.get(norm, norm))
 
 
-def ihfft(a, n=None, axis=-1, norm=None):
+def ihfft(
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None
+) -> Array:
     """The inverse of `hfft`.  JAX: `jnp.fft.ihfft`."""
     return conj(rfft(a, n, axis, swapped.get(norm, norm)))
 
 
-def fftfreq(n, d=1.0, *, dtype=None, device=None):
+def fftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Array:
     """The frequencies of `fft`'s results: cycles a unit of the spacing d.
 
     JAX: `jnp.fft.fftfreq`.
@@ -189,7 +213,9 @@ def fftfreq(n, d=1.0, *, dtype=None, device=None):
     return placed(in_cycles(places, n, d, dtype), device)
 
 
-def rfftfreq(n, d=1.0, *, dtype=None, device=None):
+def rfftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Array:
     """The frequencies of `rfft`'s results.  JAX: `jnp.fft.rfftfreq`."""
     n = checked_count("rfftfreq", n)
     return placed(in_cycles(arange(n // 2 + 1), n, d, dtype), device)
@@ -212,12 +238,12 @@ def in_cycles(places, n, d, dtype):
     return places / convert(d * n, places.dtype)
 
 
-def fftshift(x, axes=None):
+def fftshift(x: ArrayLike, axes: Axis = None) -> Array:
     """The zero frequency moved to the middle.  JAX: `jnp.fft.fftshift`."""
     return rolled(x, axes, 1)
 
 
-def ifftshift(x, axes=None):
+def ifftshift(x: ArrayLike, axes: Axis = None) -> Array:
     """The inverse of `fftshift`.  JAX: `jnp.fft.ifftshift`."""
     return rolled(x, axes, -1)
 

@@ -6,10 +6,14 @@ Matrices stand in the last two axes, the axes before them are a batch.  The
 decompositions themselves are primitives: see `minijit.ops.linalg`.
 """
 
+from __future__ import annotations
+
 import builtins
 import inspect
 import math
 from collections import namedtuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +24,7 @@ from ..trace.base import names
 from ..trace.base.errors import at_line, user_source
 from ..trace.jit.jit import where_known
 from ..trace.numpy_values import by_squaring
+from ..trace.types import Args, Array, ArrayLike, Axis, DTypeLike, Result, Traced
 from ..transform.custom.custom_derivatives import custom_jvp
 from .arguments import canonical_axes, canonical_axis, static_int
 from .contracting import matmul as matmul, tensordot as tensordot
@@ -57,13 +62,27 @@ from .sorting import argsort
 from .take_and_put import take_along_axis
 
 SVDResult = namedtuple("SVDResult", ["U", "S", "Vh"])
-EigResult = namedtuple("EigResult", ["eigenvalues", "eigenvectors"])
-EighResult = namedtuple("EighResult", ["eigenvalues", "eigenvectors"])
 QRResult = namedtuple("QRResult", ["Q", "R"])
-SlogdetResult = namedtuple("SlogdetResult", ["sign", "logabsdet"])
 
 
-def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+class EigResult(NamedTuple):
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EighResult(NamedTuple):
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class SlogdetResult(NamedTuple):
+    sign: Array
+    logabsdet: Array
+
+
+def vector_norm(
+    x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: int | str = 2
+) -> Array:
     """The norm of vectors along axes.  JAX: `jnp.linalg.vector_norm`."""
     x, = promote_args_inexact("jnp.linalg.vector_norm", x)
     if ord is None or ord == 2:
@@ -83,12 +102,17 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     return power(sum(size**exponent, axis, keepdims=keepdims), 1.0 / exponent)
 
 
-def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+def matrix_norm(
+    x: ArrayLike, /, *, keepdims: bool = False, ord: int | str = "fro"
+) -> Array:
     """The norm of matrices in the last two axes.  JAX: `jnp.linalg.matrix_norm`."""
     return norm(x, ord, (-2, -1), keepdims)
 
 
-def norm(x, ord=None, axis=None, keepdims=False):
+def norm(
+    x: ArrayLike, ord: int | str | None = None, axis: Axis = None,
+    keepdims: bool = False,
+) -> Array:
     """The norm of vectors (one axis) or matrices (two axes).  JAX: `jnp.linalg.norm`.
 
     Args:
@@ -124,7 +148,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     return result if keepdims else squeeze(result, axes)
 
 
-def matrix_power(a, n):
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """A square matrix to the power n, of its inverse if n < 0.
 
     JAX: `jnp.linalg.matrix_power`.
@@ -141,7 +165,7 @@ def matrix_power(a, n):
     return broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
 
 
-def multi_dot(arrays, *, precision=None):
+def multi_dot(arrays: Sequence[ArrayLike], *, precision: Any = None) -> Array:
     """The product of matrices, in the cheapest order.  JAX: `jnp.linalg.multi_dot`."""
     parts = checked_arrays("jnp.linalg.multi_dot", arrays)
     letters = [chr(ord("a") + i) for i in range(len(parts) + 1)]
@@ -154,7 +178,7 @@ def multi_dot(arrays, *, precision=None):
     return einsum(text, *parts, optimize="optimal", precision=precision)
 
 
-def cross(x1, x2, /, *, axis=-1):
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of 3.  JAX: `jnp.linalg.cross`."""
     x1, x2 = arrays("cross", x1, x2)
     sizes = [x.shape[canonical_axis(axis, x.ndim)] for x in (x1, x2)]
@@ -163,17 +187,17 @@ def cross(x1, x2, /, *, axis=-1):
     return any_cross(x1, x2, axis=axis)
 
 
-def diagonal(x, /, *, offset=0):
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices in the last two axes.  JAX: `jnp.linalg.diagonal`."""
     return all_diagonals(x, offset, -2, -1)
 
 
-def trace(x, /, *, offset=0, dtype=None):
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The traces of matrices in the last two axes.  JAX: `jnp.linalg.trace`."""
     return any_trace(x, offset, -2, -1, dtype)
 
 
-def outer(x1, x2, /):
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """All products of two vectors' elements.  JAX: `jnp.linalg.outer`."""
     if len(np_shape(x1)) != 1 or len(np_shape(x2)) != 1:
         raise ValueError("Input arrays must be one-dimensional")
@@ -203,7 +227,7 @@ def matrices(name, *args, square=False):
     return found
 
 
-def one_program(function):
+def one_program(function: Callable[Args, Result]) -> Traced[Args, Result]:
     """A function of arrays that is one compiled program where values are known.
 
     Step by step it would record, at each call, how its system is solved and transposed,
@@ -215,7 +239,9 @@ def one_program(function):
 
 
 @one_program
-def cholesky(a, *, upper=False, symmetrize_input=True):
+def cholesky(
+    a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
+) -> Array:
     """The lower triangle l with l @ l^H = a, or the upper one u with u^H @ u = a.
 
     NaN where a is not positive definite.  JAX: `jnp.linalg.cholesky`.
@@ -227,7 +253,10 @@ def cholesky(a, *, upper=False, symmetrize_input=True):
 
 
 @one_program
-def svd(a, full_matrices=True, compute_uv=True, hermitian=False, subset_by_index=None):
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
+    hermitian: bool = False, subset_by_index: Sequence[int] | None = None,
+) -> Any:
     """a = (U * S[..., None, :]) @ Vh, S in descending order.
 
     Args:
@@ -270,13 +299,13 @@ def take_last(x, order):
     return take_along_axis(x, broadcast_to(order, x.shape), -1)
 
 
-def svdvals(x, /):
+def svdvals(x: ArrayLike, /) -> Array:
     """The singular values, in descending order.  JAX: `jnp.linalg.svdvals`."""
     return svd(x, compute_uv=False)
 
 
 @one_program
-def qr(a, mode="reduced"):
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """a = Q @ R, with R upper triangular.  JAX: `jnp.linalg.qr`.
 
     Args:
@@ -301,7 +330,7 @@ def qr(a, mode="reduced"):
     return found[1] if mode == "r" else QRResult(*found)
 
 
-def eig(a):
+def eig(a: ArrayLike) -> EigResult:
     """a @ v = v * w: `EigResult(eigenvalues, eigenvectors)`, always complex.
 
     JAX: `jnp.linalg.eig`.
@@ -311,7 +340,7 @@ def eig(a):
     return EigResult(w, v)
 
 
-def eigvals(a):
+def eigvals(a: ArrayLike) -> Array:
     """The eigenvalues, complex, in LAPACK's order.  JAX: `jnp.linalg.eigvals`."""
     a, = matrices("eigvals", a, square=True)
     no = dict(compute_left_eigenvectors=False, compute_right_eigenvectors=False)
@@ -319,7 +348,9 @@ def eigvals(a):
 
 
 @one_program
-def eigh(a, UPLO=None, symmetrize_input=True):
+def eigh(
+    a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True
+) -> EighResult:
     """a @ v = v * w of Hermitian a: `EighResult(eigenvalues, eigenvectors)`.
 
     Args:
@@ -337,7 +368,9 @@ def eigh(a, UPLO=None, symmetrize_input=True):
     return EighResult(w, v)
 
 
-def eigvalsh(a, UPLO="L", *, symmetrize_input=True):
+def eigvalsh(
+    a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True
+) -> Array:
     """The eigenvalues of Hermitian a, ascending.  JAX: `jnp.linalg.eigvalsh`."""
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
@@ -346,7 +379,7 @@ def eigvalsh(a, UPLO="L", *, symmetrize_input=True):
 
 
 @one_program
-def slogdet(a, *, method=None):
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign and the logarithm of the absolute value of the determinant.
 
     Args:
@@ -395,7 +428,7 @@ def parity(pivots):
 
 
 @one_program
-def det(a):
+def det(a: ArrayLike) -> Array:
     """The determinant.  JAX: `jnp.linalg.det`."""
     a, = matrices("det", a, square=True)
     n = a.shape[-1]
@@ -465,7 +498,7 @@ def adjugate_product(a, b):
 
 
 @one_program
-def solve(a, b):
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """x with a @ x = b.  JAX: `jnp.linalg.solve`.
 
     Args:
@@ -487,7 +520,7 @@ def solve(a, b):
 
 
 @one_program
-def inv(a):
+def inv(a: ArrayLike) -> Array:
     """The inverse.  JAX: `jnp.linalg.inv`."""
     a, = matrices("inv", a, square=True)
     return solve(a, broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape))
@@ -498,7 +531,10 @@ def tolerance_for(a):
     return 10 * builtins.max(a.shape[-2:]) * float(dtypes.finfo(a.dtype).eps)
 
 
-def pinv(a, rtol=None, hermitian=False, *, rcond=None):
+def pinv(
+    a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *,
+    rcond: ArrayLike | None = None,
+) -> Array:
     """The Moore-Penrose inverse.  JAX: `jnp.linalg.pinv`.
 
     Args:
@@ -543,7 +579,9 @@ def adjoint(x):
     return conj(matrix_transpose(x))
 
 
-def lstsq(a, b, rcond=None, *, numpy_resid=False):
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
+) -> tuple[Array, Array, Array, Array]:
     """x that makes the norm of b - a @ x least.  JAX: `jnp.linalg.lstsq`.
 
     Args:
@@ -583,7 +621,10 @@ def lstsq(a, b, rcond=None, *, numpy_resid=False):
     return (x[:, 0] if vector else x), residuals, rank, s
 
 
-def matrix_rank(M, rtol=None, *, hermitian=False, tol=None):
+def matrix_rank(
+    M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False,
+    tol: ArrayLike | None = None,
+) -> Array:
     """How many singular values are above a tolerance.  JAX: `jnp.linalg.matrix_rank`.
 
     Args:
@@ -600,7 +641,7 @@ def matrix_rank(M, rtol=None, *, hermitian=False, tol=None):
     return sum(s > tol, -1, dtype=int)
 
 
-def cond(x, p=None):
+def cond(x: ArrayLike, p: ArrayLike | None = None) -> Array:
     """The condition number: norm(x, p) * norm(inv(x), p).  JAX: `jnp.linalg.cond`.
 
     Args:
@@ -617,7 +658,7 @@ def cond(x, p=None):
     return where(result != result, convert(inf, result.dtype), result)
 
 
-def tensorinv(a, ind=2):
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """The inverse for `tensordot`, of the first `ind` axes against the others.
 
     JAX: `jnp.linalg.tensorinv`.
@@ -636,7 +677,7 @@ def tensorinv(a, ind=2):
     return reshape(inv(reshape(a, (n, n))), (*rest, *first))
 
 
-def tensorsolve(a, b, axes=None):
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """x with tensordot(a, x, x.ndim) = b.  JAX: `jnp.linalg.tensorsolve`.
 
     Args:

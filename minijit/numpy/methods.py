@@ -1,10 +1,13 @@
 """The methods of arrays that need the rest of NumPy."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from ..ops import bits, complex_numbers
 from ..trace import dtypes
 from ..trace.core import operators
+from ..trace.types import Array, ArrayLike, DTypeLike
 from .core import convert
 from .creation import diagonal
 from .cumulative import cumprod, cumsum
@@ -20,7 +23,7 @@ from .sorting import argpartition, argsort, searchsorted, sort
 from .take_and_put import choose, take
 
 
-def view(x, dtype=None, type=None):
+def view(x: Array, dtype: DTypeLike | None = None, type: None = None) -> Array:
     """`x.view(dtype)`: the same bytes as another dtype.
 
     The last axis grows or shrinks where the sizes of the elements differ.
@@ -58,7 +61,7 @@ def view(x, dtype=None, type=None):
     return reshape(out, (*out.shape[:-2], -1)) if old > new else out
 
 
-def byteswap(x):
+def byteswap(x: Array) -> Array:
     """`x.byteswap()`: the bytes of each element in reverse order."""
     if x.dtype.kind == "c":
         return complex_numbers.complex(byteswap(real(x)), byteswap(imag(x)))
@@ -68,12 +71,17 @@ def byteswap(x):
     return bits.bitcast_convert_type(flip(parts, -1), x.dtype)
 
 
-def clip_method(x, min=None, max=None):
+def clip_method(
+    x: Array, min: ArrayLike | None = None, max: ArrayLike | None = None
+) -> Array:
     """`x.clip(min, max)`."""
     return clip(x, min, max)
 
 
-def compress_method(x, condition, axis=None, *, out=None, size=None, fill_value=0):
+def compress_method(
+    x: Array, condition: ArrayLike, axis: int | None = None, *, out: None = None,
+    size: int | None = None, fill_value: ArrayLike = 0,
+) -> Array:
     """`x.compress(condition)`."""
     return compress(condition, x, axis, size=size, fill_value=fill_value, out=out)
 

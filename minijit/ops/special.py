@@ -6,6 +6,8 @@ Values are those of `scipy.special`, which is imported when one is first asked f
 Compiled loops compute those of one argument themselves, and leave the others to SciPy.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -25,6 +27,7 @@ from ..trace.primitives import (
     unary,
 )
 from ..trace.shape_checks import real as reals
+from ..trace.types import Array, ArrayLike
 from ..transform.batching import vmap as batching
 from ..transform.batching.vmap import batch_rules
 from ..transform.derivatives import linearize
@@ -192,7 +195,7 @@ polygamma = lax.documented(
 )
 
 
-def betainc(a, b, x):
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The regularised incomplete beta function, elementwise."""
     return regularized_incomplete_beta_p.bind(*adapt(a, b, x))
 

@@ -1,10 +1,13 @@
 """The gamma function and its sign, of which other special functions are made."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from .. import lax, numpy as jnp
 from ..numpy import core
 from ..trace import dtypes
+from ..trace.types import Array, ArrayLike
 
 
 def promoted(name, *args, is_real=True):
@@ -15,7 +18,7 @@ def promoted(name, *args, is_real=True):
     return args
 
 
-def gammasgn(x):
+def gammasgn(x: ArrayLike) -> Array:
     """The sign of gamma(x): 1 or -1, NaN at the negative integers."""
     x, = promoted("gammasgn", x)
     floor = jnp.floor(x)
@@ -27,7 +30,7 @@ def gammasgn(x):
     )
 
 
-def gamma(x):
+def gamma(x: ArrayLike) -> Array:
     """The gamma function, (x - 1)! for positive integers."""
     x, = promoted("gamma", x)
     return gammasgn(x) * jnp.exp(lax.lgamma(x))

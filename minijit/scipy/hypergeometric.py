@@ -6,6 +6,8 @@
 The methods are those of Pearson, Olver and Porter, 2014, which JAX takes, too.
 """
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np
@@ -14,6 +16,7 @@ from .. import lax, numpy as jnp
 from ..numpy import core
 from ..trace import dtypes
 from ..trace.jit.jit import jit
+from ..trace.types import Array, ArrayLike
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.custom.rule_checks import SymbolicZero
 from .gammas import gamma, gammasgn, promoted
@@ -79,7 +82,7 @@ def vectorized(function):
 
 
 @custom_jvp
-def hyp1f1(a, b, x):
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The confluent hypergeometric function 1F1 of real numbers; 1 for a = b = 0."""
     return hyp1f1_value(*promoted("hyp1f1", a, b, x))
 
@@ -144,7 +147,7 @@ by_slopes(hyp1f1, [
 
 
 @custom_jvp
-def hyp2f1(a, b, c, x):
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss's hypergeometric function 2F1 of real numbers; inf where it has a pole."""
     return hyp2f1_value(*promoted("hyp2f1", a, b, c, x))
 

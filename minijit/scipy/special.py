@@ -4,8 +4,11 @@
     special.xlogy(0.0, 0.0)                     # 0.0, with derivatives to match
 """
 
+from __future__ import annotations
+
 import inspect
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -16,13 +19,21 @@ from ..numpy import arguments, core
 from ..trace import dtypes
 from ..trace.api import calls
 from ..trace.base import names as _names
+from ..trace.types import Args, Array, ArrayLike, Axis, Result
 from ..transform.custom.custom_derivatives import custom_jvp
 from .cephes import quotient
 from .gammas import gamma as gamma, gammasgn as gammasgn, promoted
 from .hypergeometric import hyp1f1 as hyp1f1, hyp2f1 as hyp2f1
 
 
-def elementwise(name, operation, text, parameters="x"):
+def with_fixed(
+    *positions: int,
+) -> Callable[[Callable[Args, Result]], custom_jvp[Args, Result]]:
+    """`custom_jvp` of a function with arguments that are no arrays."""
+    return partial(custom_jvp, nondiff_argnums=positions)
+
+
+def elementwise(name, operation, text, parameters="x") -> Callable[..., Array]:
     """A function that applies an operation of `lax` to promoted arguments."""
 
     def function(*args, **kwargs):
@@ -58,7 +69,7 @@ i0e = elementwise("i0e", lax.bessel_i0e, "i0(x) / e**|x|.")
 i1e = elementwise("i1e", lax.bessel_i1e, "i1(x) / e**|x|.")
 
 
-def zeta(x, q=None):
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """The sum of 1 / (q + k)**x over k = 0, 1, ...; q must be given, as in JAX."""
     if q is None:
         raise NotImplementedError(
@@ -68,30 +79,30 @@ def zeta(x, q=None):
     return lax.zeta(*core.promote_args_inexact("zeta", x, q))
 
 
-def softmax(x, /, *, axis=None):
+def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
     """e**x by its sum along axes, by default all of them."""
     return nn.softmax(x, range(jnp.ndim(x)) if axis is None else axis)
 
 
-def log_softmax(x, /, *, axis=None):
+def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
     """The logarithm of softmax(x, axis=axis)."""
     return nn.log_softmax(x, range(jnp.ndim(x)) if axis is None else axis)
 
 
-def i0(x):
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0."""
     x, = promoted("i0", x)
     return jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x)
 
 
-def i1(x):
+def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1."""
     x, = promoted("i1", x)
     return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
 
 
 @custom_jvp
-def logit(x):
+def logit(x: ArrayLike) -> Array:
     """log(x / (1 - x)), the inverse of expit."""
     x, = promoted("logit", x, is_real=False)
     return jnp.log(x / (1 - x))
@@ -100,7 +111,7 @@ def logit(x):
 logit.defjvps(lambda t, y, x: t / (x * (1 - x)))
 
 
-def factorial(n, exact=False):
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """n!, as a float; 0 for negative n."""
     if exact:
         raise NotImplementedError("factorial with exact=True")
@@ -108,7 +119,7 @@ def factorial(n, exact=False):
     return jnp.where(n < 0, 0, jnp.exp(lax.lgamma(n + 1)))
 
 
-def betaln(a, b):
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """log |beta(a, b)|."""
     a, b = promoted("betaln", a, b)
     a, b = jnp.maximum(a, b), jnp.minimum(a, b)
@@ -135,14 +146,14 @@ def after_stirling(x):
     return jnp.polyval(np.array(terms[::-1], x.dtype), r) / x
 
 
-def beta(a, b):
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """gamma(a) gamma(b) / gamma(a + b)."""
     a, b = promoted("beta", a, b)
     sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
     return sign * jnp.exp(betaln(a, b))
 
 
-def multigammaln(a, d):
+def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     """The logarithm of the gamma function of d dimensions, d an int."""
     d = arguments.static_int(d, "d of multigammaln")
     a, = promoted("multigammaln", a)
@@ -151,7 +162,7 @@ def multigammaln(a, d):
     return jnp.sum(parts, -1) + constant
 
 
-def polygamma(n, x):
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """The derivative of order n of digamma; n an integer."""
     if not dtypes.issubdtype(dtypes.dtype(n), np.integer):
         raise ValueError(
@@ -165,14 +176,14 @@ def polygamma(n, x):
 
 
 @custom_jvp
-def xlogy(x, y):
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """x log(y), and 0 for x = 0 unless y is NaN."""
     x, y = promoted("xlogy", x, y, is_real=False)
     return jnp.where((x != 0) | jnp.isnan(y), x * jnp.log(y), jnp.zeros_like(x))
 
 
 @custom_jvp
-def xlog1py(x, y):
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """x log(1 + y), and 0 for x = 0 unless y is NaN."""
     x, y = promoted("xlog1py", x, y, is_real=False)
     return jnp.where((x != 0) | jnp.isnan(y), x * jnp.log1p(y), jnp.zeros_like(x))
@@ -201,13 +212,13 @@ def xlog1py_jvp(primals, tangents):
 xlogx.defjvps(lambda t, y, x: t * (jnp.log(x) + 1))
 
 
-def entr(x):
+def entr(x: ArrayLike) -> Array:
     """-x log(x): what a probability adds to an entropy; -infinity below 0."""
     x, = promoted("entr", x)
     return jnp.where(x < 0, np.array(-np.inf, x.dtype), -xlogx(x))
 
 
-def rel_entr(p, q):
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q), 0 where p is 0, and infinity where it makes no sense."""
     p, q = promoted("rel_entr", p, q)
     both, none = (p > 0) & (q > 0), (p == 0) & (q >= 0)
@@ -216,7 +227,7 @@ def rel_entr(p, q):
     return jnp.where(both, inside, jnp.where(none, 0, np.array(np.inf, p.dtype)))
 
 
-def kl_div(p, q):
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q) - p + q."""
     p, q = promoted("kl_div", p, q)
     return rel_entr(p, q) - p + q
@@ -235,7 +246,7 @@ def of_floats(x):
     return x
 
 
-def ndtr(x):
+def ndtr(x: ArrayLike) -> Array:
     """How much of a normal distribution lies below x.
 
     Raises TypeError for what is not float32 or float64.
@@ -255,8 +266,8 @@ def norm_logpdf(x):
     return -0.5 * (x * x + np.array(np.log(2 * np.pi), x.dtype))
 
 
-@partial(custom_jvp, nondiff_argnums=(1,))
-def log_ndtr(x, series_order=3):
+@with_fixed(1)
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """log(ndtr(x)), precise also where ndtr(x) is next to 0 or 1.
 
     Args:
@@ -287,7 +298,7 @@ def log_ndtr_jvp(series_order, primals, tangents):
 
 
 @custom_jvp
-def ndtri(p):
+def ndtri(p: ArrayLike) -> Array:
     """x with ndtr(x) = p.  Raises TypeError for what is not float32 or float64."""
     p = of_floats(p)
     # Computed for the smaller of p and 1 - p.
@@ -314,7 +325,7 @@ ndtri.defjvps(lambda t, y, p: t / jnp.exp(norm_logpdf(y)))
 # ---- More of the gamma function
 
 
-def loggamma(x):
+def loggamma(x: ArrayLike) -> Array:
     """log(gamma(x)), of complex numbers, too; NaN for real x <= 0."""
     x, = promoted("loggamma", x, is_real=False)
     if x.dtype.kind == "c":
@@ -349,7 +360,7 @@ def complex_loggamma(z):
     return jnp.where(bad, np.array(complex(np.nan, np.nan), z.dtype), found)
 
 
-def comb(N, k, *, repetition=False):
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """How many ways to take k things of N; with `repetition`, each several times."""
     N, k = promoted("comb", N, k)
     if repetition:
@@ -361,7 +372,7 @@ def comb(N, k, *, repetition=False):
 
 
 @custom_jvp
-def poch(z, m):
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """gamma(z + m) / gamma(z): z (z + 1) ... (z + m - 1)."""
     z, m = promoted("poch", z, m)
     return jnp.where(m == 0, 1, gamma(z + m) / gamma(z))
@@ -373,7 +384,7 @@ poch.defjvps(
 )
 
 
-def bernoulli(n):
+def bernoulli(n: int) -> Array:
     """Bernoulli's numbers 0 to n, n an int."""
     n = arguments.static_int(n, "n of bernoulli")
     if n < 0:
@@ -390,13 +401,13 @@ def power_of(log, lmbda):
     return jnp.where(is_zero, log, jnp.expm1(safe * log) / safe)
 
 
-def boxcox(x, lmbda):
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """(x**lmbda - 1) / lmbda, log(x) for lmbda = 0."""
     x, lmbda = promoted("boxcox", x, lmbda)
     return power_of(jnp.log(x), lmbda)
 
 
-def boxcox1p(x, lmbda):
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """boxcox(1 + x, lmbda)."""
     x, lmbda = promoted("boxcox1p", x, lmbda)
     return power_of(jnp.log1p(x), lmbda)
@@ -415,7 +426,7 @@ def weideman(n=32):
 
 
 @custom_jvp
-def wofz(z):
+def wofz(z: ArrayLike) -> Array:
     """e**(-z^2) erfc(-iz), of complex numbers: Faddeeva's function."""
     z, = promoted("wofz", z, is_real=False)
     z = z if z.dtype.kind == "c" else z + np.array(0j, dtypes.to_complex_dtype(z.dtype))
@@ -431,7 +442,7 @@ wofz.defjvps(lambda t, y, z: t * (2j / np.sqrt(np.pi) - 2 * z * y))
 
 
 @custom_jvp
-def erfcx(x):
+def erfcx(x: ArrayLike) -> Array:
     """e**(x^2) erfc(x), without overflow."""
     x, = promoted("erfcx", x, is_real=False)
     if x.dtype.kind == "c":
@@ -449,7 +460,7 @@ erfcx.defjvps(lambda t, y, x: t * (2 * x * y - 2 / np.sqrt(np.pi)))
 
 
 @custom_jvp
-def dawsn(x):
+def dawsn(x: ArrayLike) -> Array:
     """e**(-x^2) times the integral of e**(t^2) from 0 to x."""
     x, = promoted("dawsn", x)
     size = jnp.abs(x)
@@ -465,7 +476,7 @@ dawsn.defjvps(lambda t, y, x: t * (1 - 2 * x * y))
 
 
 @custom_jvp
-def owens_t(h, a):
+def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T: the integral of e**(-h^2 (1 + t^2) / 2) / (1 + t^2) / (2 pi), t from 0
     to a."""
     h, a = promoted("owens_t", h, a)
@@ -493,8 +504,8 @@ owens_t.defjvps(
 # ---- Integrals of exponentials, sines and cosines
 
 
-@partial(custom_jvp, nondiff_argnums=(0,))
-def expn(n, x):
+@with_fixed(0)
+def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The integral of e**(-x t) / t**n, t from 1 to infinity."""
     order, x = promoted("expn", n, x)
     small, large = jnp.clip(x, 1e-30, 1), jnp.maximum(x, 1)
@@ -548,14 +559,14 @@ def expn_jvp(n, primals, tangents):
     return y, -t * jnp.where(jnp.equal(n, 0), y * (1 + 1 / jnp.asarray(x)), lower)
 
 
-def exp1(x):
+def exp1(x: ArrayLike) -> Array:
     """The integral of e**(-t) / t, t from x to infinity."""
     x, = promoted("exp1", x)
     return expn(1, x)
 
 
 @custom_jvp
-def expi(x):
+def expi(x: ArrayLike) -> Array:
     """The integral of e**t / t, t from minus infinity to x."""
     x, = promoted("expi", x)
     small = jnp.clip(x, 1e-30, 2)
@@ -576,7 +587,7 @@ expi.defjvps(lambda t, y, x: t * jnp.exp(x) / x)
 
 
 @custom_jvp
-def sici(x):
+def sici(x: ArrayLike) -> tuple[Array, Array]:
     """(the integral of sin(t) / t from 0 to x, that of cos(t) / t from infinity)."""
     x, = promoted("sici", x)
     size = jnp.abs(x)
@@ -604,7 +615,7 @@ def sici_jvp(primals, tangents):
 
 
 @custom_jvp
-def fresnel(x):
+def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """(the integral of sin(pi t^2 / 2) from 0 to x, that of the cosine)."""
     x, = promoted("fresnel", x)
     size = jnp.abs(x)
@@ -640,7 +651,7 @@ def fresnel_jvp(primals, tangents):
     return fresnel(x), (t * jnp.sin(angle), t * jnp.cos(angle))
 
 
-def spence(x):
+def spence(x: ArrayLike) -> Array:
     """The integral of log(t) / (1 - t), t from 1 to x; NaN for x < 0.
 
     Raises TypeError for what is not float32 or float64.
@@ -663,7 +674,7 @@ def spence(x):
 # ---- Bessel functions, spherical harmonics, hypergeometric functions
 
 
-def bessel_jn(z, *, v, n_iter=50):
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """Bessel functions of the orders 0 to v, along a new first axis.
 
     Args:
@@ -706,7 +717,7 @@ def legendre_functions(x, n_max):
     return jnp.stack(columns)
 
 
-def lpmn_values(m, n, z, is_normalized):
+def lpmn_values(m: int, n: int, z: ArrayLike, is_normalized: bool) -> Array:
     """Legendre functions of the first kind at each z: [order, degree, z].
 
     Args:
@@ -729,7 +740,7 @@ def lpmn_values(m, n, z, is_normalized):
     return values * norms[..., None].astype(values.dtype)
 
 
-def lpmn(m, n, z):
+def lpmn(m: int, n: int, z: ArrayLike) -> tuple[Array, Array]:
     """Legendre functions of the first kind and their derivatives: [order, degree, z].
 
     Args:
@@ -745,7 +756,10 @@ def lpmn(m, n, z):
     return values, slopes / (z * z - 1)
 
 
-def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
+def sph_harm_y(
+    n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike,
+    diff_n: int | None = None, n_max: int | None = None,
+) -> Array:
     """Spherical harmonics: degrees n >= 0, orders |m| <= n, both integer vectors.
 
     Args:

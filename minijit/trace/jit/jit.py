@@ -13,6 +13,11 @@ What runs a jaxpr is a row of the table `executors`.  This module has the plaine
 "eval", which binds one primitive after the other; later modules add compilers.
 """
 
+from __future__ import annotations
+
+from ..types import Args, Result, Traced
+from collections.abc import Callable, Iterable
+from typing import Any
 import functools
 from dataclasses import dataclass
 
@@ -281,7 +286,10 @@ def jit(
     return JitFunction(fun, options)
 
 
-def where_known(function, otherwise, static_argnames=()):
+def where_known(
+    function: Callable[Args, Result], otherwise: Callable[..., Any],
+    static_argnames: Iterable[str] = (),
+) -> Traced[Args, Result]:
     """A function that is one compiled program where values are known.
 
     Args:

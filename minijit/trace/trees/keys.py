@@ -4,6 +4,8 @@
     keystr((DictKey("w"), SequenceKey(0)), simple=True, separator="/")  # w/0
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +50,7 @@ class FlattenedIndexKey:
         return f"[<flat index {self.key}>]"
 
 
-def keystr(path, *, simple=False, separator=""):
+def keystr(path: Any, *, simple: bool = False, separator: str = "") -> str:
     """A path as text: `['w'][0].x`; `simple` with a separator "/" gives `w/0/x`."""
     if not simple:
         return separator.join(map(str, path))

@@ -7,8 +7,14 @@ The functions of `pytree.py` know no paths, because they are called all the time
 When something is wrong, the walk is repeated here, with paths.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from ..base.errors import abridged
 from ..jaxprs.jaxpr import flattening
+from ..types import PyTree
 from .keys import FlattenedIndexKey, keystr
 from .pytree import (
     Leaf,
@@ -49,7 +55,10 @@ def keys_of(x, arity):
     return map(FlattenedIndexKey, range(arity)) if keys is None else keys(x)
 
 
-def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
+def tree_flatten_with_path(
+    tree: PyTree, is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> tuple[list[tuple[tuple[Any, ...], Any]], PyTreeDef]:
     """As `tree_flatten`, with the path to each leaf: -> ([(path, leaf), ...], treedef).
 
     A path is a tuple of keys: `DictKey`, `SequenceKey`, `GetAttrKey` and others.
@@ -87,12 +96,18 @@ def path_to(place):
     return tuple(reversed(path))
 
 
-def tree_leaves_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
+def tree_leaves_with_path(
+    tree: PyTree, is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> list[tuple[tuple[Any, ...], Any]]:
     """The leaves of a pytree with their paths: -> [(path, leaf), ...]."""
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
-def tree_map_with_path(f, tree, *rest, is_leaf=None, is_leaf_takes_path=False):
+def tree_map_with_path(
+    f: Callable[..., Any], tree: PyTree, *rest: PyTree,
+    is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False,
+) -> Any:
     """As `tree_map`, with f(path, leaf, ...)."""
     found, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = [*zip(*found, strict=True)] or [(), ()]

@@ -15,13 +15,16 @@ the nest.  Which types are nodes, and not leaves, says the table `node_types`;
 `register_pytree_node` adds a type.  None is a node without children.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..base.errors import abridged
 from ..jaxprs.jaxpr import flattening
+from ..types import Class, PyTree
 from .keys import DictKey, GetAttrKey, SequenceKey
 
 # A tree with this many nodes is looked at once for having no end.
@@ -173,7 +176,9 @@ def matching_children(node, x):
     return children if len(children) == node.arity and data == node.data else None
 
 
-def tree_flatten(tree, is_leaf=None):
+def tree_flatten(
+    tree: PyTree, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], PyTreeDef]:
     """The leaves of a pytree, left to right, and its structure.
 
     Args:
@@ -295,12 +300,15 @@ class PyTreeDef:
         return PyTreeDef(tuple(node for part in parts for node in part))
 
 
-def tree_unflatten(treedef, leaves):
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> PyTree:
     """The inverse of `tree_flatten`: the pytree of this structure and these leaves."""
     return treedef.unflatten(leaves)
 
 
-def tree_map(f, tree, *rest, is_leaf=None):
+def tree_map(
+    f: Callable[..., Any], tree: PyTree, *rest: PyTree,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> PyTree:
     """A pytree like `tree`, each leaf replaced by f(leaf, *what the others have there).
 
     The others may go on where `tree` has a leaf: f gets a subtree then.
@@ -326,12 +334,16 @@ flattening |= {
 # chapter 5, brought along
 
 
-def tree_leaves(tree, is_leaf=None):
+def tree_leaves(
+    tree: PyTree, is_leaf: Callable[[Any], bool] | None = None
+) -> list[Any]:
     """The leaves of a pytree, left to right."""
     return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_structure(tree, is_leaf=None):
+def tree_structure(
+    tree: PyTree, is_leaf: Callable[[Any], bool] | None = None
+) -> PyTreeDef:
     """The structure of a pytree."""
     return tree_flatten(tree, is_leaf)[1]
 
@@ -346,8 +358,10 @@ def register(kind, how):
 
 
 def register_pytree_node(
-    nodetype, flatten_func, unflatten_func, flatten_with_keys_func=None
-):
+    nodetype: type, flatten_func: Callable[..., Any],
+    unflatten_func: Callable[..., Any],
+    flatten_with_keys_func: Callable[..., Any] | None = None,
+) -> None:
     """Make instances of a class containers.  JAX: the same name in `jax.tree_util`.
 
     Args:
@@ -361,7 +375,7 @@ def register_pytree_node(
     register(nodetype, NodeType(flatten_func, unflatten_func, keys))
 
 
-def register_pytree_node_class(cls):
+def register_pytree_node_class(cls: Class) -> Class:
     """Class decorator, for a class with methods `tree_flatten`, `tree_unflatten`."""
     register_pytree_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
     return cls

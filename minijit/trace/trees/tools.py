@@ -7,12 +7,16 @@
     treedef_tuple(treedefs)              # structures made of structures
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import abridged, text_of
+from ..types import Class, PyTree
 from .keys import GetAttrKey
 from .paths import keys_of, mismatch, node_in_words
 from .pytree import (
@@ -32,7 +36,10 @@ from .pytree import (
 )
 
 
-def tree_reduce_associative(operation, tree, *, identity=None, is_leaf=None):
+def tree_reduce_associative(
+    operation: Callable[..., Any], tree: PyTree, *, identity: Any = None,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
     """As `tree_reduce`, combined in pairs: for an associative operation."""
     values = tree_leaves(tree, is_leaf)
     if not values:
@@ -45,13 +52,15 @@ def tree_reduce_associative(operation, tree, *, identity=None, is_leaf=None):
     return values[0]
 
 
-def all_leaves(iterable, is_leaf=None):
+def all_leaves(
+    iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
     """Whether no item is a container, None included."""
     one_leaf = PyTreeDef((leaf_node,))
     return all(tree_structure(x, is_leaf) == one_leaf for x in iterable)
 
 
-def build_tree(treedef, xs):
+def build_tree(treedef: Any, xs: Any) -> Any:
     """The pytree of this structure out of `xs`, iterables nested alike."""
     leaves, stack = [], [xs]
     for node in treedef.nodes:
@@ -70,37 +79,39 @@ def build_tree(treedef, xs):
     return treedef.unflatten(leaves)
 
 
-def tree_broadcast(prefix_tree, full_tree, is_leaf=None):
+def tree_broadcast(
+    prefix_tree: PyTree, full_tree: PyTree, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """A tree like `full_tree` with the leaves of its prefix `prefix_tree`."""
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)
 
 
-def treedef_tuple(treedefs):
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """The structure of a tuple of trees with these structures."""
     treedefs = tuple(treedefs)
     nodes = [Node(tuple, None, len(treedefs))]
     return PyTreeDef(tuple(nodes + [n for treedef in treedefs for n in treedef.nodes]))
 
 
-def treedef_children(treedef):
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     """The structures of the children of the outermost node."""
     return treedef.children()
 
 
-def treedef_is_leaf(treedef):
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     """Whether the structure is a single node: a leaf, or an empty container."""
     return treedef.num_nodes == 1
 
 
-def is_tree_node(typ):
+def is_tree_node(typ: type) -> bool:
     """Whether values of this type are containers that `tree_flatten` opens."""
     if not isinstance(typ, type):
         raise TypeError(f"is_tree_node takes a type, got {text_of(typ)}")
     return node_type(typ) is not None
 
 
-def flatten_one_level(x):
+def flatten_one_level(x: Any) -> Any:
     """-> (children, data) of one container; ValueError for a leaf.
 
     JAX: same name: a list or a named tuple has a list of children, others a tuple.
@@ -113,15 +124,16 @@ def flatten_one_level(x):
     return (list if hasattr(x, "_fields") else tuple)(children), data
 
 
-def flatten_one_level_with_keys(x):
+def flatten_one_level_with_keys(x: Any) -> Any:
     """-> (pairs (key, child), data) of one container; ValueError for a leaf."""
     children, data = flatten_one_level(x)
     return tuple(zip(keys_of(x, len(children)), children, strict=True)), data
 
 
 def register_pytree_with_keys(
-    nodetype, flatten_with_keys, unflatten_func, flatten_func=None
-):
+    nodetype: Any, flatten_with_keys: Callable[..., Any],
+    unflatten_func: Callable[..., Any], flatten_func: Any = None,
+) -> Any:
     """As `register_pytree_node`, for a flatten function that names its children."""
 
     def flatten(x):
@@ -132,7 +144,7 @@ def register_pytree_with_keys(
     register_pytree_node(nodetype, flatten, unflatten_func, flatten_with_keys)
 
 
-def register_pytree_with_keys_class(cls):
+def register_pytree_with_keys_class(cls: Class) -> Class:
     """Class decorator: `tree_flatten_with_keys` and `tree_unflatten`."""
     register_pytree_with_keys(
         cls,
@@ -143,7 +155,7 @@ def register_pytree_with_keys_class(cls):
     return cls
 
 
-def register_static(cls):
+def register_static(cls: Class) -> Class:
     """Class decorator: instances have no leaves, and are compared as a whole."""
     register(cls, NodeType(lambda x: ((), x), lambda x, children: x))
     return cls
@@ -175,7 +187,10 @@ def check_fields(cls, data_fields, meta_fields, drop_fields):
         )
 
 
-def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields=()):
+def register_dataclass(
+    nodetype: Class, data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None, drop_fields: Sequence[str] = (),
+) -> Class:
     """Make a dataclass a container; its meta fields are compared, not traversed.
 
     Without lists, the fields with `metadata=dict(static=True)` are the meta fields.
@@ -201,7 +216,7 @@ def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields
     return nodetype
 
 
-def static(**kwargs):
+def static(**kwargs: Any) -> Any:
     """`dataclasses.field` of a meta field, for `register_dataclass` (`jax.tree`)."""
     metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return dataclasses.field(metadata=metadata, **kwargs)
@@ -243,7 +258,10 @@ node_types |= {
 not_given: Any = object()
 
 
-def tree_reduce(function, tree, initializer=not_given, is_leaf=None):
+def tree_reduce(
+    function: Callable[..., Any], tree: PyTree, initializer: Any = not_given,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
     """The leaves combined by function(total, leaf), as by `functools.reduce`."""
     begin = () if initializer is not_given else (initializer,)
     leaves = tree_leaves(tree, is_leaf)
@@ -252,12 +270,15 @@ def tree_reduce(function, tree, initializer=not_given, is_leaf=None):
     return functools.reduce(function, leaves, *begin)
 
 
-def tree_all(tree, *, is_leaf=None):
+def tree_all(tree: PyTree, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether all leaves are true."""
     return all(tree_leaves(tree, is_leaf))
 
 
-def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
+def tree_transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
+    pytree_to_transpose: PyTree,
+) -> Any:
     """A tree of trees, inside out: a list of dicts becomes a dict of lists.
 
     Args:

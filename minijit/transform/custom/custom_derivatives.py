@@ -11,6 +11,8 @@
         return log1pexp(x), t * (1 - 1 / (1 + jnp.exp(x)))
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import partial
 
@@ -30,6 +32,7 @@ from ...trace.jaxprs.jaxpr import (
 from ...trace.jit.jit import jit_p
 from ...trace.primitives import as_array
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
+from ...trace.types import Args, Result
 from ..closed_jaxprs import apply_closed, fill, present
 from ..derivatives.grad_checks import transposed_of_zero
 from ..derivatives.linear_functions import calling, follow_equation
@@ -149,7 +152,7 @@ def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
 linearize_rules |= {custom_jvp_p: jvp_linearize}
 
 
-class custom_jvp(CustomFunction):
+class custom_jvp(CustomFunction[Args, Result]):
     """A function with a jvp rule of its own (`jax.custom_jvp`).
 
     Args:
@@ -171,7 +174,7 @@ class custom_jvp(CustomFunction):
         self.symbolic_zeros = symbolic_zeros
         return jvp
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
         if self.jvp is None:
             self.no_rule("JVP defined for custom_jvp", "defjvp")
         args = list(self.resolve(args, kwargs))
@@ -273,7 +276,7 @@ transpose_rules |= {custom_jvp_p: jvp_transpose}
 # ---- custom_vjp
 
 
-class custom_vjp(TwoHalves):
+class custom_vjp(TwoHalves[Args, Result]):
     """A function with a vjp rule of its own (`jax.custom_vjp`).
 
     Args:
@@ -290,7 +293,7 @@ class custom_vjp(TwoHalves):
         del optimize_remat
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
         if self.fwd is None:
             self.no_rule("VJP defined for custom_vjp", "defvjp")
         args = self.resolve(args, kwargs)

@@ -6,9 +6,13 @@ checks of what a rule returned, and zeros that are not materialised, for rules t
 for them with `symbolic_zeros=True`.
 """
 
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
+from typing import Generic
 
 from ...trace import dtypes, primitives as lax
 from ...trace.api.calls import check_arguments
@@ -20,6 +24,7 @@ from ...trace.trees.keys import keystr
 from ...trace.trees.paths import tree_flatten_with_path
 from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ...trace.trees.tools import broadcast_prefix
+from ...trace.types import Args, Result
 from ..flat_functions import FlatFunction
 from ..tangents import tangent_aval, tangent_out
 
@@ -45,13 +50,16 @@ class Rule:
         return replace(self, captured=self.captured + n)
 
 
-class CustomFunction:
+class CustomFunction(Generic[Args, Result]):
     """What `custom_jvp` and `custom_vjp` share: the arguments of a call.
 
     `nondiff_argnums` are handed to the function and to its rules as they are.
     """
 
-    def __init__(self, fun, nondiff_argnums=(), nondiff_argnames=()):
+    def __init__(
+        self, fun: Callable[Args, Result], nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
         kind = type(self)
         given = (self, fun, nondiff_argnums, nondiff_argnames)
         check_arguments(kind.__init__, kind.__name__, given, {})
@@ -210,7 +218,7 @@ class CustomFunction:
         )
 
 
-class TwoHalves(CustomFunction):
+class TwoHalves(CustomFunction[Args, Result]):
     """What `custom_vjp` is besides its idea: the user's `fwd` and `bwd`, which take
     trees, as functions of flat lists."""
 
