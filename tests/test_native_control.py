@@ -708,6 +708,17 @@ def test_a_compile_looks_at_each_expression_a_few_times(monkeypatch):
         assert visits[0] <= 50 * len(seen)
 
 
+@pytest.mark.parametrize("f, shape", [
+    (mj.vmap(lambda x: jnp.median(x, axis=0)), (4, 16, 9484)),
+    (mj.vmap(lambda x: lax.conv(x, x[:8, :, :5, :5], (2, 2), "SAME")), (4, 9, 1, 72, 72)),
+])  # fmt: skip
+def test_a_choice_by_price_looks_at_each_expression_a_few_times(monkeypatch, f, shape):
+    # Each candidate is arranged and priced: 40 times, and 50 to 90 if asked anew.
+    visits, seen = count_visits(monkeypatch)
+    mj.jit(f).lower(np.ones(shape, "f4")).compile()
+    assert visits[0] <= 50 * len(seen)
+
+
 def test_a_chain_of_totals_is_looked_at_in_proportion_to_its_length(monkeypatch):
     def chain(x, length):
         results, y = [], x
