@@ -17,8 +17,7 @@ nothing: frozenset = frozenset()
 # While somebody counts: [how many expressions may still be looked at].
 allowance: ContextVar = ContextVar("allowance", default=None)
 
-# Meanwhile: {roots: all that they are computed from}.  A pass asks the same kernel one
-# question after another, and expressions never change.
+# While a kernel is looked at again and again: {roots: all that they are computed from}.
 walked: ContextVar = ContextVar("walked", default=None)
 
 
@@ -29,13 +28,23 @@ class TooLong(Exception):
 @contextmanager
 def allowed(count):
     """Walks that look at more expressions than so many raise `TooLong`."""
+    token = allowance.set([count])
+    try:
+        with remembered():
+            yield
+    finally:
+        allowance.reset(token)
+
+
+@contextmanager
+def remembered():
+    """Walks from the same roots are made once: expressions never change."""
     known = walked.get()
-    tokens = allowance.set([count]), walked.set({} if known is None else known)
+    token = walked.set({} if known is None else known)
     try:
         yield
     finally:
-        allowance.reset(tokens[0])
-        walked.reset(tokens[1])
+        walked.reset(token)
 
 
 def spend(count):

@@ -123,21 +123,26 @@ def may_matter(kernel, machine):
     return len(loops) > 1 and not all(stride in (0, 1) for stride in strides)
 
 
-def steps_of(body, times=1):
-    """How many elements statements compute, the terms of their totals too."""
-    found = 0
+def steps_of(body, times=1, seen=None):
+    """How many elements statements compute, the terms of their totals too, each once.
+
+    Args:
+      seen: the expressions that are counted already, to be extended.
+    """
+    found, seen = 0, set() if seen is None else seen
     for stmt in body:
         if isinstance(stmt, For):
-            found += steps_of(stmt.body, times * (stmt.axis.bounds[1] + 1))
+            found += steps_of(stmt.body, times * (stmt.axis.bounds[1] + 1), seen)
             continue
-        terms = 1
-        for e in postorder(list(stmt.uses())):
+        terms, new = 1, postorder(stmt.uses(), seen)
+        seen.update(new)
+        for e in new:
             if type(e) is Reduce:
                 here = 1
                 for axis in e.axes:
                     here *= axis.bounds[1] + 1 if axis.kind == "reduce" else 1
                 terms += here
-        found += times * terms + sum(steps_of(b, times) for b in stmt.bodies())
+        found += times * terms + sum(steps_of(b, times, seen) for b in stmt.bodies())
     return found
 
 

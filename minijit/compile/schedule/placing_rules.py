@@ -2,7 +2,7 @@
 
 from ..decisions import in_bounds
 from ..loops.expressions import Axis, Const, Load, Op, Reduce
-from ..loops.graphs import nothing, postorder, substitute
+from ..loops.graphs import nothing, postorder, remembered, substitute
 from ..loops.scalars import INDEX, dtype_bounds
 from ..loops.statements import For, If, Start, Store, expressions, statements
 from ..pipeline import arrangements
@@ -14,9 +14,10 @@ arrangements |= {"in_long_rows": in_long_rows, "interchanged": interchanged}
 
 def arrange(body):
     """A kernel's statements in the loops that run.  Those arranged already stay so."""
-    return arrangements.through(
-        body, lambda change, stmts: in_bounds(change, stmts, expressions)
-    )
+    with remembered():
+        return arrangements.through(
+            body, lambda change, stmts: in_bounds(change, stmts, expressions)
+        )
 
 
 arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
