@@ -84,10 +84,8 @@ def test_an_error_says_what_the_function_was_given():
         (lambda: mj.grad(jnp.sin, "x")(1.0), "the argument argnums must be an integer"),
         (lambda: mj.vmap(3), "Expected a callable value, got 3"),
         (lambda: random.normal(random.key(0), dtype="x"), "random.normal was given"),
-        (
-            lambda: nn.initializers.normal(0.1)(random.key(0), ("a",)),
-            "the result of nn.initializers.normal was given",
-        ),
+        (lambda: nn.initializers.normal(0.1)(random.key(0), ("a",)),
+         "the result of nn.initializers.normal was given"),
     ],
 )
 def test_the_argument_at_fault_is_named(function, text):

@@ -491,17 +491,11 @@ def test_a_new_notebook_keeps_ids_and_outputs_of_what_stays(book: Book):
     "old, new, told",
     [
         (": Primitive", ": Primitiv", "no Primitiv below; the next statement"),
-        (
-            ": Array.__rmul__",
-            ": array",
-            "the cell goes on with class Array, so it cannot",
-        ),
+        (": Array.__rmul__", ": array",
+         "the cell goes on with class Array, so it cannot"),
         ("toy/numpy.py :", "toy/trace/more.py :", "chapter 1 builds no part of"),
-        (
-            "toy/numpy.py :",
-            "toy/nothing.py :",
-            "there is no library file toy/nothing.py",
-        ),
+        ("toy/numpy.py :", "toy/nothing.py :",
+         "there is no library file toy/nothing.py"),
         ("toy/numpy.py :", "toy/trace/core.py :", "nothing is left for a cell"),
     ],
 )

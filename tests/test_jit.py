@@ -613,11 +613,8 @@ def test_show_has_no_addresses():
     [
         ("f(o(3))", "f(o(4))", "argument x: shape (3,) -> (4,)"),
         ("f(o(3))", "f(o(3, int))", "argument x: dtype float32 -> int32"),
-        (
-            "f(1.0)",
-            "f(jnp.float32(1))",
-            "argument x: a Python number (weakly typed) -> ",
-        ),
+        ("f(1.0)", "f(jnp.float32(1))",
+         "argument x: a Python number (weakly typed) -> "),
         ("f(1.0, n=1)", "f(1.0, n=2)", "static argument n: 1 -> 2"),
         ("f({'a': 1})", "f({'b': 1})", "argument x: structure {'a': *} -> {'b': *}"),
         ("f({'a': o(1)})", "f({'a': o(2)})", "argument x['a']: shape (1,) -> (2,)"),

@@ -62,10 +62,8 @@ printed = [
     ({2: 1, 1: None}, "{1: None, 2: *}"),
     (Point(1, 2), "CustomNode(namedtuple[Point], [*, *])"),
     (OrderedDict(b=1, a=2), "CustomNode(OrderedDict[('b', 'a')], [*, *])"),
-    (
-        defaultdict(list, b=1, a=2),
-        "CustomNode(defaultdict[(<class 'list'>, ('a', 'b'))], [*, *])",
-    ),
+    (defaultdict(list, b=1, a=2),
+     "CustomNode(defaultdict[(<class 'list'>, ('a', 'b'))], [*, *])"),
     (Pair(1, "q"), "CustomNode(Pair[q], [*])"),
 ]
 

@@ -541,33 +541,22 @@ def printed(a, b):
             "scan sin exp",
         ),
         # a carry that another one reads stays, whatever is asked of it
-        (
-            lambda x: scanned(
-                lambda a, b, c: ((jnp.sin(b), jnp.cos(b), jnp.exp(c)), None), x, x, x
-            )[0][0],
-            "scan sin cos",
-        ),
+        (lambda x: scanned(
+             lambda a, b, c: ((jnp.sin(b), jnp.cos(b), jnp.exp(c)), None), x, x, x
+         )[0][0], "scan sin cos"),
         (lambda x: scanned(printed, x, x)[0][0], "scan debug_callback sin exp"),
         (nested, "scan scan sin"),
-        (
-            lambda x: counted(lambda a, b: (jnp.sin(a), jnp.exp(b)), x, x)[1],
-            "while lt add sin",
-        ),
-        (
-            lambda x: lax.cond(
-                x[0] > 0, lambda: (jnp.sin(x), jnp.exp(x)), lambda: (x, jnp.cos(x))
-            )[0],
-            "cond sin",
-        ),
+        (lambda x: counted(lambda a, b: (jnp.sin(a), jnp.exp(b)), x, x)[1],
+         "while lt add sin"),
+        (lambda x: lax.cond(
+             x[0] > 0, lambda: (jnp.sin(x), jnp.exp(x)), lambda: (x, jnp.cos(x))
+         )[0], "cond sin"),
         # the tape of what no loss asks for is not written
-        (
-            jax.grad(
-                lambda x: scanned(lambda a, b: ((a * 2, jnp.exp(b)), b), x, x)[0][
-                    0
-                ].sum()
-            ),
-            "scan mul",
-        ),
+        (jax.grad(
+             lambda x: scanned(lambda a, b: ((a * 2, jnp.exp(b)), b), x, x)[0][
+                 0
+             ].sum()
+         ), "scan mul"),
     ],
 )
 def test_results_of_loops_and_branches_that_nobody_needs_go(f, want):
