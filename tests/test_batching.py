@@ -284,3 +284,17 @@ def test_a_window_elsewhere_in_each_lane_says_what_it_needs(monkeypatch):
     read = lambda i: slicing.dynamic_slice_p.bind(x, i, slice_sizes=(2,))
     with pytest.raises(NotImplementedError, match="differs from lane to lane"):
         vmap(read)(starts)
+
+
+@pytest.mark.parametrize("collective", [psum, pmax, all_gather])
+def test_a_collective_over_an_axis_that_nothing_names(collective):
+    with pytest.raises(NameError, match=r"unbound axis name: j.*\['i'\]"):
+        vmap(lambda x: collective(x, "j"), axis_name="i")(np.ones((3, 3)))
+
+
+@pytest.mark.parametrize("axes, transposed", [((1, 1, 1), 0), ((0, 1, 0), 1)])
+def test_lanes_stay_where_most_of_them_are(axes, transposed):
+    *axes, out = axes
+    args = [np.ones((2, 3) if axis else (3, 2)) for axis in axes]
+    jaxpr = make_jaxpr(vmap(lambda x, y: x + y, axes, out))(*args)
+    assert str(jaxpr).count("transpose") == transposed

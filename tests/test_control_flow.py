@@ -11,6 +11,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.jaxprs.jaxpr import eval_jaxpr
+from minijit.transform import pieces
 from minijit.transform.control_flow.unions_and_tapes import Tape, TapeValue, Union
 
 pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
@@ -636,3 +637,42 @@ def test_platform_dependent_takes_what_is_for_this_platform():
     assert float(f(0.5)) == pytest.approx(np.cos(0.5))
     with pytest.raises(ValueError, match="no function for cpu and no default"):
         lax.platform_dependent(0.5, tpu=jnp.sin)
+
+
+# ---- what is recorded
+
+
+@pytest.mark.chapter(16)
+def test_a_body_that_is_known_is_recorded_no_more(monkeypatch):
+    """Outside jit, from the third time on; within it, in each new program."""
+    made, record = [], pieces.trace_to_jaxpr
+    noting = lambda *args: made.append(args) or record(*args)
+    monkeypatch.setattr(pieces, "trace_to_jaxpr", noting)
+    f = lambda xs: lax.scan(lambda c, x: (c * 0.75 + x, None), 0.0, xs)[0]
+    for _ in range(5):
+        f(jnp.ones(3))
+    assert len(made) == 2
+    for _ in range(3):
+        mj.make_jaxpr(lambda xs: f(xs))(jnp.ones(3))
+    assert len(made) == 5
+
+
+def test_a_body_that_says_the_same_is_the_first_one():
+    first, *others = (
+        pieces.interned(mj.make_jaxpr(lambda x: jnp.sin(x) * 3)(1.0)) for _ in range(3)
+    )
+    assert all(other is first for other in others)
+
+
+@pytest.mark.chapter(16)
+def test_a_tracer_that_a_body_leaves_behind():
+    kept = []
+    with mj.checking_leaks(), pytest.raises(Exception, match="(?i)leak"):
+        lax.fori_loop(0, 3, lambda i, c: kept.append(c) or c + 1, 1.0)
+
+
+def test_a_weak_carry_takes_the_dtype_of_its_body():
+    step = lambda c: (c[0] + 1, c[1] * f32.type(2))
+    with mj.enable_x64(False):
+        _, x = lax.while_loop(lambda c: c[0] < 0, step, (0, 1))
+    assert x.dtype == f32 and not x.weak_type

@@ -22,6 +22,7 @@ from minijit import (
     vmap,
 )
 from minijit.test_util import check_grads
+from minijit.trace.base.errors import UnexpectedTracerError
 from minijit.trace.trees.pytree import tree_map
 
 pytestmark = [
@@ -474,3 +475,15 @@ def test_a_function_with_a_rule_may_jit_what_it_captured_from_a_vmap(of):
     x = jnp.array([1.0, 2.0, 3.0])
     assert of(captured)(x).tolist() == of(given)(x).tolist() == [2, 4, 6]
     assert of(inner)(x).tolist() == [1, 4, 9]
+
+
+def test_a_capture_of_a_rule_within_a_rule_is_explained_once():
+    def ruled(f):
+        f = custom_jvp(f)
+        f.defjvp(lambda p, t: (p[0], t[0]))
+        return f
+
+    inner = lambda y, x: ruled(lambda x: x * y)(x)
+    with pytest.raises(UnexpectedTracerError) as error:
+        grad(lambda y, x: ruled(lambda x: inner(y, x))(x))(2.0, 3.0)
+    assert str(error.value).count("has a custom derivative rule") == 1

@@ -218,3 +218,9 @@ def test_by_the_flag():
     finally:
         config.update("jax_debug_nans", False)
     assert np.isnan(jnp.log(-1.0))
+
+
+def test_a_nan_that_is_only_laid_out_is_none_that_comes_up():
+    with config.override("debug_nans", True):
+        assert jnp.where(jnp.ones(3) > 0, 1.0, jnp.nan).tolist() == [1, 1, 1]
+        assert np.isnan(jnp.broadcast_to(jnp.float32(np.nan), (3,))).all()

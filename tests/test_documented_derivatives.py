@@ -169,6 +169,18 @@ def test_cotangents_that_do_not_fit():
         to(np.ones(3, "float32"))
     with pytest.raises(TypeError, match="cotangent tree"):
         to((1.0,))
+    with pytest.raises(ValueError, match="unexpected JAX type"):
+        vjp(jnp.sin, 1.0)[1](np.zeros((), mj.float0))
+
+
+def test_what_a_linear_function_calls_may_hold_what_is_not_linear_elsewhere():
+    divide = jit(lambda x, y: x / y)
+    y, one = jnp.float32(4), np.float32(1)
+    assert linear_transpose(lambda x: divide(x, y), one)(one)[0] == 0.25
+    goes_on, step = lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2)
+    loop = lambda x: mj.lax.while_loop(goes_on, step, (0, x))[1]
+    with pytest.raises(NotImplementedError, match="'while' has no transpose rule"):
+        linear_transpose(loop, 1.0)(1.0)
 
 
 # ---- complex numbers
