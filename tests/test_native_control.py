@@ -803,3 +803,46 @@ def test_small_arrays_are_written_whole_and_in_part():
         wanted = run(*map(jnp.asarray, given))
     for got, want in zip(mj.jit(run)(*given), wanted, strict=True):
         np.testing.assert_allclose(got, want, 1e-6)
+
+
+def branch_by_lane(x, weight):
+    """A branch that a lane takes if its first number is positive."""
+    taken = lambda x: jnp.log(x) * weight
+    return jnp.sum(lax.cond(x[0] > 0, taken, lambda x: 0 * x, x))
+
+
+@pytest.mark.parametrize("size, jumps", [(5, 0), (5000, 2)])
+def test_branches_of_lanes_are_jumped_over_where_that_saves_something(size, jumps):
+    x = np.linspace(0.5, 2, 3 * size, dtype="f4").reshape(3, size)
+    x[1] *= -1
+    lanes = mj.vmap(branch_by_lane, (0, None))
+    simpler = simplify(mj.make_jaxpr(lanes)(x, 2.0))
+    assert sum(eqn.primitive.name == "cond" for eqn in simpler.eqns) == jumps
+    one_by_one = np.stack([branch_by_lane(row, 2.0) for row in x])
+    np.testing.assert_allclose(mj.jit(lanes)(x, 2.0), one_by_one, rtol=1e-4)
+    slope = mj.jit(mj.grad(lambda x, w: jnp.sum(lanes(x, w)), (0, 1)))
+    for values, positive in ((x, [0, 2]), (-abs(x), [])):
+        of_x, of_weight = slope(values, 2.0)
+        want = np.zeros_like(x)
+        want[positive] = 2 / x[positive]
+        np.testing.assert_allclose(of_x, want, rtol=1e-5)
+        total = np.log(x[positive]).sum()
+        np.testing.assert_allclose(of_weight, total, rtol=1e-4, atol=1e-4)
+
+
+def test_a_branch_with_a_loop_or_an_effect_is_jumped_over():
+    seen = []
+
+    def told(x):
+        mj.debug.callback(seen.append, x)
+        return x
+
+    added = lambda x: lax.fori_loop(0, 50, lambda i, t: t + x, x)
+    for branch in told, added:
+        lanes = mj.vmap(lambda x, f=branch: lax.cond(x > 0, f, lambda x: 0 * x, x))
+        simpler = simplify(mj.make_jaxpr(lanes)(np.arange(3.0)))
+        jumps = [eqn for eqn in simpler.eqns if eqn.primitive.name == "cond"]
+        assert len(jumps) == 1, branch
+    mj.jit(mj.vmap(lambda x: lax.cond(x > 0, told, lambda x: x, x)))(-np.ones(2))
+    mj.effects_barrier()
+    assert not seen

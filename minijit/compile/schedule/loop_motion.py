@@ -1,17 +1,37 @@
-"""Totals that no step of a loop changes: computed once, before it.
+"""Code motion: what is computed before a loop, or in place of a jump.
 
     def step(c, x):                         before = W @ W
       return tanh(c @ (W @ W)) + x, c       scan: tanh(c @ before) + x
 
-Only what takes a loop itself is moved, a product or a sum for example, and only if its
-result is no larger than what it is made of: to read the result of a few operations from
-memory in each step may take longer than to compute it.
+Of a loop, only what takes a loop itself is moved, a product or a sum for example, and
+only if its result is no larger than what it is made of: to read the result of a few
+operations from memory in each step may take longer than to compute it.
+
+    cond[branches=(zeros, f)] any x         select_n any 0.0 (f x)
+
+Where each lane of a `vmap` decides for itself, a branch runs if some lane takes it; if
+none does, zeros stand for its results.  To jump over a branch of a few small equations
+saves less than it costs: kernels would end before the jump and begin anew behind it,
+and each of them takes time to compile.
 """
 
-from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var, dce, has_effect, needed_equations
+import math
+
+from ...trace.array import ShapedArray
+from ...trace.jaxprs.jaxpr import (
+    ClosedJaxpr,
+    Literal,
+    Var,
+    dce,
+    has_effect,
+    needed_equations,
+    subjaxprs,
+)
+from ...trace.primitives import ne_p, select_n_p
+from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p
 from ...transform.pieces import split
-from ..lower.walk import row_of
+from ..lower.walk import fallbacks, row_of
 from ..simplify.folding import loop_rules
 
 
@@ -45,11 +65,11 @@ def is_no_larger(eqn):
     return sum(v.aval.size for v in eqn.outvars) <= given
 
 
-def before_loop(s, closed, args, wanted):
-    """The atoms for variables of a loop's body that are computed before the loop.
+def within(s, closed, args, wanted):
+    """The atoms for what a body or a branch computes, without the loop or the jump.
 
     Args:
-      closed: the body; args: atoms for the first of its inputs, which no step changes.
+      closed: the body; args: atoms for the first of its inputs, all that is needed.
     """
     jaxpr, source = closed.jaxpr, s.source
     env = dict(zip(jaxpr.invars, args, strict=False))
@@ -62,7 +82,7 @@ def before_loop(s, closed, args, wanted):
         atoms = s.emit(eqn.primitive, given, eqn.params, avals)
         env.update(zip(eqn.outvars, atoms, strict=True))
     s.source = source
-    return [env[v] for v in wanted]
+    return [env.get(x, x) for x in wanted]
 
 
 def moved_scan(s, args, params, avals):
@@ -83,8 +103,51 @@ def moved_scan(s, args, params, avals):
     values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     body = ClosedJaxpr(left, tuple(values[v] for v in left.constvars))
     changes = {"jaxpr": body, "num_consts": count + len(early)}
-    args = [*given, *before_loop(s, closed, given, early), *inputs]
+    args = [*given, *within(s, closed, given, early), *inputs]
     return s.emit(scan_p, args, params | changes, avals)
 
 
-loop_rules |= {scan_p: moved_scan}
+def reads_nothing(closed):
+    """Whether a branch makes its results of numbers that it has itself."""
+    atoms = [x for eqn in closed.eqns for x in eqn.invars] + [*closed.jaxpr.outvars]
+    return not {*closed.jaxpr.invars}.intersection(x for x in atoms if type(x) is Var)
+
+
+def price(eqn):
+    """What an equation costs, in additions of two numbers; infinite if it must wait."""
+    atoms = *eqn.invars, *eqn.outvars
+    waits = has_effect(eqn) or subjaxprs(eqn) or eqn.primitive in fallbacks
+    if waits or not all(isinstance(x.aval, ShapedArray) for x in atoms):
+        return math.inf
+    row = row_of(eqn)
+    sizes = [x.aval.size for x in (atoms if row.total else eqn.outvars)]
+    return max(row.cost, not row.by_element) * max(sizes)
+
+
+def is_short(closed, settings):
+    """Whether a branch has few equations, which take no longer than a kernel."""
+    eqns = closed.eqns
+    if len(eqns) > settings.small_function:
+        return False
+    return sum(map(price, eqns)) * settings.copy_cost <= settings.kernel_cost
+
+
+def chosen_cond(s, args, params, avals):
+    """The results of a `cond` without the jump; or None where it stays.
+
+    Args:
+      s: the `Simplifier`; args: atoms; params, avals: of the cond and its results.
+    """
+    (index, *given), branches = args, params["branches"]
+    arrays = all(isinstance(a, ShapedArray) for a in avals)
+    if not (len(branches) == 2 and arrays and reads_nothing(branches[0])):
+        return None
+    if not all(is_short(b, s.settings) for b in branches):
+        return None
+    cases = [within(s, b, given, b.jaxpr.outvars) for b in branches]
+    taken = s.apply(ne_p, index, Literal(index.aval.dtype.type(0), index.aval))
+    pairs = zip(avals, *cases, strict=True)
+    return [s.with_type(s.apply(select_n_p, taken, *xs), a) for a, *xs in pairs]
+
+
+loop_rules |= {scan_p: moved_scan, cond_p: chosen_cond}
