@@ -33,6 +33,7 @@ from minijit.book.notebook import BuildCell, build_cells, code_cell, dump, load,
 from minijit.book.progress import table as table_of
 from minijit.book.project import Book, BookError
 from minijit.book.reader import copy_folder, copy_of, start
+from minijit.book.signatures import used_by
 from minijit.book.splice import overlaid
 from minijit.book.stage import Stage, open_chapter
 from minijit.book.units import Unit, read_cell
@@ -106,6 +107,23 @@ def test_a_cell_is_emptied_to_signature_and_docstring(book: Book):
     text, names = emptied(numpy)
     assert names == ["negative"]
     assert text.endswith(f'    """Another name for neg."""\n    {HOLE}')
+
+
+def test_above_an_empty_cell_stands_what_its_text_uses(book: Book):
+    core, functions = "toy/trace/core.py", ["Array.__mul__", "array", "table_size"]
+    found = ["Array(value)", "mul(x, y)", "scale()"]
+    assert used_by(book, core, functions, "") == found
+    assert used_by(book, core, functions, "class Array:\n    x = 1") == found[1:]
+    assert used_by(book, "toy/trace/more.py", ["twice"], "") == [
+        "LIMIT",
+        "bind(p, *xs)",
+        "neg_p",
+    ]
+    list(start(book, write=True))
+    cells = load(copy_of(book, book.chapter("3")))["cells"]
+    above = [i - 1 for i, cell in enumerate(cells) if HOLE in source(cell)]
+    told = [source(cells[i]) for i in above]
+    assert told[0].endswith("The book's text of it uses* `cos`, `sin`*.*")
 
 
 def test_a_function_on_one_line_is_not_emptied():
@@ -467,7 +485,7 @@ def test_a_task_is_skipped_hinted_at_and_counted(
         shop.build_cell(task.file, f"def sin_lin(x):\n{WRONG}\n", {}, task.cell)
         told = magics.check_answer("sin_lin", {})
         assert told.split("\n")[-1] == none
-        assert told.count("the book has 2 lines here, with calls of cos, sin") == hints
+        assert told.count("the book has 2 lines here, with cos, sin") == hints
     right = f"def sin_lin(x):\n{MINE.replace('slope_of', 'cos')}\n"
     shop.build_cell(task.file, right, {}, task.cell)
     told = magics.check_answer("sin_lin", {})

@@ -2,13 +2,13 @@
 
 A build cell with the tag `write` is a *task*.  Further tags of it name the tests that
 concern it: `test_jvp.py::test_sum`.  `start --write` empties these cells in the
-reader's copy, and puts a `%check NAME` below each.
+reader's copy, puts a `%check NAME` below each, and above it what it takes to write it:
+the names of the library that the book's text uses, with their signatures.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,11 +24,12 @@ from .notebook import (
     tags,
 )
 from .project import Book, Chapter
+from .signatures import used_by
 from .text import Function, is_docstring
 
 TAG = "write"
-CALLED = re.compile(r"\w+(\.\w+)?")  # what a hint names
 HOLE = 'raise NotImplementedError("yours to write")'
+USES = "*The next cell is yours. The book's text of it uses* {}*.*"
 NOTE = """\
 *This copy is to be written: where a build cell says "yours to write", put what its \
 docstring asks for. `%check NAME` below the cell runs the tests that concern it, and \
@@ -85,16 +86,18 @@ class Task:
             lines[hole.first : hole.last] = [texts[hole.name]]
         return "\n".join(lines[bool(self.owner) :])
 
+    def uses(self, book: Book) -> list[str]:
+        """What the book's text of it uses of the library, with signatures."""
+        cell = "\n".join(holes(self.build())[0])
+        return used_by(book, self.file, self.functions, cell)
+
     def hint(self, book: Book) -> str:
-        """How long the book's text of it is, and what that calls."""
+        """How long the book's text of it is, and what that uses."""
         texts = self.bodies(book).values()
         code = [x for t in texts for x in t.split("\n") if x.split("#")[0].strip()]
-        tree = ast.parse("if 1:\n" + "\n".join(texts))
-        calls = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
-        names = [ast.unparse(f) for f in calls]
-        called = ", ".join(n for n in dict.fromkeys(names) if CALLED.fullmatch(n))
         lines = f"the book has {len(code)} line{'s' * (len(code) > 1)} here"
-        return f"{lines}, with calls of {called}" if called else lines
+        used = ", ".join(self.uses(book))
+        return f"{lines}, with {used}" if used else lines
 
     def build(self) -> BuildCell:
         """Its cell, as the book has it."""
@@ -191,24 +194,29 @@ def signature_end(lines: list[str], function: ast.stmt) -> int:
     return end
 
 
-def emptied_notebook(notebook: Json, id: str, student: bool = False) -> None:
+def emptied_notebook(notebook: Json, book: Book, chapter: Chapter) -> None:
     """Empty the cells to write, with a check below each; no outputs of the book's code.
 
-    `id` is the chapter's.  A student has no solutions that could be shown.
+    Above each stands what its text uses of the library.  A student has no solutions
+    that could be shown.
     """
+    about = {task.cell: task for task in tasks_in(chapter, notebook)}
     cells: list[Json] = []
     for cell in notebook["cells"]:
-        cells.append(cell)
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
         build = parse_build(cell) if TAG in tags(cell) else None
-        if build is not None:
-            text, names = emptied(build)
-            build.write(text, build.owner)
-            check = code_cell(f"%check {called(names)}", f"{cell['id']}-check")
-            cells.append(check)
+        if build is None:
+            cells.append(cell)
+            continue
+        if used := about[cell["id"]].uses(book):
+            words = USES.format(", ".join(f"`{name}`" for name in used))
+            cells.append(markdown_cell(words, f"{cell['id']}-uses"))
+        text, names = emptied(build)
+        build.write(text, build.owner)
+        cells += [cell, code_cell(f"%check {called(names)}", f"{cell['id']}-check")]
     minutes = measure({**notebook, "cells": cells}).minutes
-    shown = "" if student else ", `%solution NAME` shows it"
-    note = NOTE.format(id=id, minutes=minutes, shown=shown)
+    shown = "" if book.student else ", `%solution NAME` shows it"
+    note = NOTE.format(id=chapter.id, minutes=minutes, shown=shown)
     cells.insert(1, markdown_cell(note, "to-be-written"))
     notebook["cells"] = cells

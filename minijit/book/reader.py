@@ -165,7 +165,7 @@ def make_copy(book: Book, chapter: Chapter, write: bool) -> None:
     """Write the reader's copy of a notebook, as this Python's JupyterLab would."""
     notebook = load(book.notebook(chapter))
     if write and has_tasks(book, chapter):
-        emptied_notebook(notebook, chapter.id, book.student)
+        emptied_notebook(notebook, book, chapter)
     else:
         write = False
     if chapter.kind == "start":

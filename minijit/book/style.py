@@ -210,11 +210,22 @@ def arrow(
     axis.annotate("", *places, arrowprops=line, zorder=4)
 
 
-def between(axis: Any, start: Any, end: Any, share: float, text: str) -> None:
-    """A small text above the line from box to box, so far along."""
+def between(
+    axis: Any, start: Any, end: Any, share: float, text: str, bend: float = 0
+) -> None:
+    """A small text beside the line from box to box, so far along.
+
+    Beside a line with a bend the axis must have its limits already.
+    """
     (x, y), (u, v) = start.get_position(), end.get_position()
     place = x + share * (u - x), y + share * (v - y)
     rises = (u - x) * (v - y) > 0  # then the free side of the line is the left one
+    if bend:  # on the screen it is a parabola, as in matplotlib's `Arc3`
+        first, last = axis.transData.transform([(x, y), (u, v)])
+        way = last - first
+        out = 2 * share * (1 - share) * bend * way[::-1] * (1, -1)
+        place = axis.transData.inverted().transform(first + share * way + out)
+        rises = out[0] < 0
     by = {"xytext": (-4 if rises else 4, 3), "textcoords": "offset points"}
     side = "right" if rises else "left"
     axis.annotate(text, place, fontsize=9, ha=side, zorder=4, **by)
@@ -308,21 +319,21 @@ def graph(
             else:
                 text = label(node) if label else str(node.primitive)
                 boxes[id(node)] = box(axis, x, y, text, color(node) if color else INK)
+    home |= {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    ends = [v for v in dict.fromkeys(jaxpr.outvars) if v in home]
+    depth = len(rows) if upward else -len(rows)
+    wide = max(len(row) for row in [*rows, ends]) / 2 + 0.2
+    axis.set(xlim=(-wide, wide), ylim=(min(0, depth) - 0.5, max(0, depth) + 0.5))
     for eqn in jaxpr.eqns:
         for v in dict.fromkeys(used(eqn)):
             start, end = boxes[id(home[v])], boxes[id(eqn)]
             bend = around(start, end, boxes.values())
             arrow(axis, start, end, bend=bend)
             if home[v] is not v:  # an input's box has its name in it
-                between(axis, start, end, 0.15 if bend else 0.4, letters[v])
-        home |= dict.fromkeys(eqn.outvars, eqn)
-    ends = [v for v in dict.fromkeys(jaxpr.outvars) if v in home]
-    depth = len(rows) if upward else -len(rows)
+                between(axis, start, end, 0.3 if bend else 0.4, letters[v], bend)
     for i, v in enumerate(ends):
         end = box(axis, i - (len(ends) - 1) / 2, depth, f"result {letters[v]}", PRIMAL)
         arrow(axis, boxes[id(home[v])], end)
-    wide = max(len(row) for row in [*rows, ends]) / 2 + 0.2
-    axis.set(xlim=(-wide, wide), ylim=(min(0, depth) - 0.5, max(0, depth) + 0.5))
 
 
 def around(start: Any, end: Any, boxes: Iterable[Any]) -> float:
@@ -521,8 +532,8 @@ def pipeline(k: str | int, axis: Any = None) -> None:
 
     It is the one that chapter k builds on.  Which chapters build a room is read off
     book.toml.  What chapter k builds is filled, what later chapters build is dotted: a
-    program does without until then.  A room without a number is one that no chapter
-    builds.
+    program does without until then.  A room that no chapter builds has the number of
+    the chapter that brings it along.
     """
     book = still(find_book())
     here = book.chapter(k)
@@ -551,10 +562,13 @@ def steps_of(arrows: str) -> list[tuple[str, str]]:
 
 
 def builders_of(book: Book, rooms: Sequence[str]) -> list[Chapter]:
-    """The chapters with build cells for files of these rooms, in order."""
-    parts = [p for file in book.files_in_order() for p in book.parts(file) if p.built]
+    """The chapters with build cells for files of these rooms, in order; if there are
+    none, those that bring the files along."""
     inside = tuple(f"{book.package}/{room}" for room in rooms)
-    found = {p.chapter.index: p.chapter for p in parts if p.file.startswith(inside)}
+    files = [file for file in book.files_in_order() if file.startswith(inside)]
+    parts = [p for file in files for p in book.parts(file)]
+    built = [p for p in parts if p.built] or parts
+    found = {p.chapter.index: p.chapter for p in built}
     return [found[n] for n in sorted(found)]
 
 
