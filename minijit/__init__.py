@@ -49,7 +49,7 @@ from .trace.api.stages import eval_shape
 # chapter 7
 from .transform.derivatives.linearize import jvp, linearize
 
-from .transform.derivatives import delicate_rules, joint_calls
+from .transform.derivatives import joint_calls, maxima_and_powers
 
 # chapter 8
 from .transform.derivatives.transpose import grad, value_and_grad, vjp
@@ -161,7 +161,7 @@ from .compile.fuse import block_loops
 from .compile.fuse.fuse_settings import fuse
 
 # chapter 18
-from .compile.lower import layout
+from .compile.lower import matrix_products
 from .compile.schedule import panels
 from .ops import complex_products, patches
 

@@ -10,7 +10,13 @@ from harness import alike
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.lower.layout import Line, Plan, call_views, is_matrix, merged
+from minijit.compile.lower.matrix_products import (
+    Line,
+    Plan,
+    call_views,
+    is_matrix,
+    merged,
+)
 from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.folding import simplify
 from minijit.trace import primitives as prim

@@ -7,7 +7,7 @@
 from ..loops.buffers import View
 from ..loops.expressions import Axis, as_index, op
 from ..loops.statements import Call
-from ..lower.layout import is_matrix
+from ..lower.matrix_products import is_matrix
 from ..memory.overwriting import nest
 from .obstacles import call_obstacles
 from .regions import call_builders
