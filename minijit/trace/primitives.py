@@ -33,7 +33,7 @@ def joint_shape(name, avals):
     if len(set(shapes)) <= 1:
         return shapes[0] if shapes else ()
     checks.check_shapes_fit(name, shapes)
-    # Of the sizes along an axis one is not 1, or all are.
+    # Along an axis all sizes are equal, but for some that are 1.
     return tuple(next((n for n in ns if n != 1), 1) for ns in zip(*shapes, strict=True))
 
 
