@@ -189,6 +189,15 @@ def test_integers_bools_and_constants(f, args):
     check_lanes(f, args)
 
 
+def test_numbers_chosen_by_an_array_in_each_lane():
+    """JAX minds this only outside `vmap`; programs choose so among actions."""
+    taken = np.array([[True], [False], [True]])
+    for f in (lambda x: lax.select(x, 0, 1), lambda x: lax.select_n(x, 1, 0)):
+        assert vmap(f)(taken).tolist() == [[0], [1], [0]]
+        with pytest.raises(TypeError, match="same shape as cases"):
+            f(taken[0])
+
+
 def check_lanes(f, args):
     """However its arguments are mapped, a function in lanes is a loop."""
     for axes in choices_of_axes(args):

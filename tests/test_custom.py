@@ -192,6 +192,13 @@ def test_nondiff_argnums_of_custom_vjp():
     assert grad(f, 1)(jnp.sin, 1.0, 3) == 300.0
 
 
+def test_cotangents_of_weakly_typed_arguments_are_weakly_typed():
+    f = mj.custom_vjp(lambda x: x * 2)
+    f.defvjp(lambda x: (f(x), ()), lambda _, ct: (ct * 7,))
+    assert mj.grad(f)(1.0).weak_type and not mj.grad(f)(jnp.float32(1)).weak_type
+    assert (mj.grad(f)(1.0) * jnp.float16(1)).dtype == np.float16
+
+
 def test_bwd_is_called_for_a_cotangent_of_zero():
     @custom_vjp
     def counted(x):

@@ -1,11 +1,14 @@
 """Promotion: the whole table, as text and against JAX; defaults, overflow, kinds."""
 
+import enum
 import itertools
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import minijit as mj
+import minijit.numpy as jnp
 from minijit.trace import dtypes
 from minijit.trace.base.config import enable_x64
 
@@ -184,6 +187,27 @@ def test_weakness():
     strong = (True, np.float64(1), np.ones(2), strong_value("int32"))
     assert not any(map(dtypes.is_weakly_typed, strong))
     assert dtypes.is_python_scalar(True) and not dtypes.is_python_scalar(np.float64(1))
+
+
+class Kind(enum.IntEnum):
+    left = 1
+    right = 2
+
+
+class Metres(float):
+    pass
+
+
+@pytest.mark.chapter(7)
+@pytest.mark.parametrize("number", [Kind.right, enum.IntFlag("F", "a b").b, Metres(2)])
+def test_classes_of_numbers_are_numbers(number):
+    """As Python's: an `IntEnum` names the cases of many a state machine."""
+    x = jnp.ones(2, np.float16)
+    for f in (lambda x: x + number, lambda x: jnp.where(x > number, x, number)):
+        for result in (f(x), mj.jit(f)(x)):
+            assert result.dtype == np.float16 and not result.weak_type
+    assert (x < number).tolist() == [True, True]
+    assert mj.jit(lambda n: n + 1)(number).weak_type and jnp.asarray(number).weak_type
 
 
 def test_the_types_that_functions_like_sin_compute_in():

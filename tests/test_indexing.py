@@ -12,7 +12,7 @@ from referee import together
 from minijit import lax
 from minijit.numpy.index_to_gather import apply_index, take_index, update_index
 from minijit.ops import scatter as scatter_ops
-from minijit.trace.array import ShapedArray, aval_of, shape_rules, wrap
+from minijit.trace.array import ShapedArray, aval_of, shape_rules, to_numpy, wrap
 from minijit.trace.base.config import enable_x64
 from minijit.trace.base.errors import NonConcreteBooleanIndexError
 from minijit.trace.core import Trace, Tracer, set_trace
@@ -123,6 +123,18 @@ def test_reading_by_traced_integers(index):
     rebuild, hidden = hide_integers(index)
     found, _ = traced(lambda x, *i: take_index(x, rebuild(*i)), wrap(cube), *hidden)
     alike(found, cube[index])
+
+
+def test_a_sequence_in_an_index_may_hold_traced_integers():
+    table = wrap(np.arange(6.0, dtype=np.float32).reshape(2, 3))
+    places = np.array([2, 0], np.int32)
+    for rows in (lambda i, j: (i, j), lambda i, j: [i, 1], lambda i, j: ((j,), [i])):
+        f = lambda x, i, j, rows=rows: take_index(x, (1, rows(i, j)))
+        want = to_numpy(table)[1, np.array(rows(*places))]
+        for x in (table, wrap(np.asarray(table))):
+            found, _ = traced(lambda i, j, x=x, f=f: f(x, i, j), *map(wrap, places))
+            alike(found, want)
+        alike(f(table, *places), want)
 
 
 @pytest.mark.parametrize("index", inside, ids=str)

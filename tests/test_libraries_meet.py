@@ -484,6 +484,21 @@ def test_copies_of_tracers_are_themselves():
     assert copy.deepcopy(x) is x
 
 
+def test_what_stands_for_names_that_jax_has_and_minijit_has_not(without_jax):
+    with mj.as_jax():
+        import jax
+        from jax._src.numpy import util
+
+        pair = util.promote_dtypes_inexact(np.arange(2), np.float16(1))
+        assert [str(x.dtype) for x in pair] == ["float16"] * 2
+        assert str(util.promote_dtypes(np.int8(1), 2)[1].dtype) == "int8"
+        assert jax._src.stages.Lowered is jax.stages.Lowered
+        with pytest.raises(NotImplementedError, match="stack_p"):
+            jax.lax.stack_p.bind(1.0, 2.0)
+        with pytest.raises(AttributeError, match="stack_p"):
+            jax.lax.stack_p.name  # noqa: B018
+
+
 def test_what_lax_s_own_functions_are_called(without_jax):
     with mj.as_jax():
         from jax._src.lax import lax as internal

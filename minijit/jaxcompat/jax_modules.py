@@ -54,12 +54,15 @@ sources = {
     "_src.interpreters.partial_eval": ["interpreters.partial_eval"],
     "_src.lax.lax": ["jaxcompat.lax_internals", "lax"],
     "_src.linear_util": ["extend.linear_util"],
+    "_src.numpy": [],
     "_src.numpy.lax_numpy": ["numpy"],
+    "_src.numpy.util": ["jaxcompat.lax_internals"],
     "_src.literals": [],
     "_src.pjit": ["trace.jit.jit"],
     "_src.random": ["random"],
     "_src.ref": ["ref"],
     "_src.state.types": ["ref"],
+    "_src.stages": ["trace.api.stages", "jaxcompat.analyses"],
     "_src.source_info_util": ["extend.source_info_util"],
     "_src.traceback_util": ["extend.source_info_util"],
     "_src.tree_util": ["tree_util"],
@@ -151,7 +154,8 @@ class Missing:
     """A name of JAX's that minijit does not have.
 
     It may stand in annotations, in a tuple of classes and as a base class; nothing is
-    an instance of it.  Whoever calls it, or asks for an attribute, is told.
+    an instance of it.  Whoever calls it, or asks for an attribute, is told: of a
+    primitive, whoever calls its `bind`.
     """
 
     def __init__(self, module, name):
@@ -172,6 +176,8 @@ class Missing:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if name == "bind" and self.__name__.endswith("_p"):
+            return self
         raise AttributeError(self.complaint(), name=name, obj=self)
 
     def __mro_entries__(self, bases):

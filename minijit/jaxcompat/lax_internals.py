@@ -1,4 +1,4 @@
-"""Functions of `jax._src.lax.lax` that libraries, and JAX's own tests, reach for.
+"""Functions of `jax._src` (`lax.lax` and `numpy.util`) that libraries reach for.
 
     _eye(np.dtype("float32"), (2, 3), 1)               # ones on a diagonal
     _const(x, 0)                                       # a number of the dtype of x
@@ -7,7 +7,8 @@
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..numpy import asarray as asarray
+from ..numpy import asarray as asarray, core
+from ..numpy.arguments import check_arraylike as check_arraylike
 from ..trace import dtypes, primitives
 
 
@@ -24,6 +25,16 @@ def _convert_element_type(operand, new_dtype=None, weak_type=False, **options):
     new_dtype = dtypes.dtype(operand) if new_dtype is None else new_dtype
     new_dtype = dtypes.user_dtype(new_dtype, "convert_element_type")
     return primitives.convert(operand, new_dtype, weak_type)
+
+
+def promote_dtypes(*args):
+    """The arguments in the dtype that they promote to together."""
+    return core.promote_dtypes(args)
+
+
+def promote_dtypes_inexact(*args):
+    """The same, in a floating or complex type."""
+    return core.promote_dtypes(args, dtypes.to_inexact_dtype)
 
 
 def _eye(dtype, shape, offset=0):

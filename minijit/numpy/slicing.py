@@ -27,6 +27,7 @@ from ..trace.primitives import (
     squeeze,
 )
 from ..trace.slicing import dynamic_slice, rev, to_int64, wrap_negative
+from .making import array
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def parse_entry(i, position):
     if isinstance(i, str):
         raise TypeError(f"JAX does not support string indexing; got idx={i!r}")
     if isinstance(i, Sequence):
-        i = np.asarray(i) if len(i) else np.zeros(0, np.int32)
+        i = array(i) if len(i) else np.zeros(0, np.int32)
     if not is_array_like(i):
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and "

@@ -104,12 +104,14 @@ python_scalars = {
 
 def is_python_scalar(x):
     """Whether x is a Python bool, int, float or complex; NumPy's scalars are not."""
-    return type(x) in python_scalars
+    return type(x) in python_scalars or is_python_number(x)
 
 
 def is_weakly_typed(x):
     """Whether x adapts to the types it meets: Python numbers, and what they made."""
-    return type(x) in (int, float, complex) or getattr(x, "weak_type", False) is True
+    if getattr(x, "weak_type", False) is True:
+        return True
+    return is_python_scalar(x) and type(x) is not bool
 
 
 # From each type, the next wider ones.  Weak types have a star.

@@ -425,6 +425,9 @@ def select_rule(lanes, axes, which, *cases):
     if which_axis is not None or aval_of(which).ndim > 0:
         which = lanes_at(which, which_axis, axis, lanes.size)
         shape = aval_of(cases[0]).shape
+        if len(shape) == 1:  # JAX minds numbers by an array of choices in no lane.
+            shape = aval_of(which).shape
+            cases = [lax.broadcast_in_dim(x, shape, (0,)) for x in cases]
         if aval_of(which).ndim < len(shape):
             which = lax.broadcast_in_dim(which, shape, (axis,))
     return lax.select_n_p.bind(which, *cases), axis

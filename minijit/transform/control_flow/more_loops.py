@@ -188,7 +188,7 @@ def platform_dependent(*args, default=None, **per_platform):
     """`per_platform["cpu"](*args)`, or `default(*args)`: what runs here is a CPU."""
     function = per_platform.get("cpu", default)
     if function is None:
-        raise ValueError(
+        raise NotImplementedError(
             "platform_dependent has no function for cpu and no default, only for "
             f"{sorted(per_platform)}"
         )

@@ -395,7 +395,7 @@ def check_cotangent(rule, ct, aval, i):
         return None
     got = aval_of(ct)
     if got.shape == wanted.shape and {got.dtype.kind, wanted.dtype.kind} <= {"f", "V"}:
-        return lax.convert(ct, wanted.dtype)
+        return lax.convert(ct, wanted.dtype, got.weak_type and wanted.weak_type)
     kind = TypeError if got.shape == wanted.shape else ValueError
     what = f"{bwd_must} type as the args tuple of the primal function"
     check_leaf(rule, what, ct, wanted, f"argument leaf {i}", kind)
