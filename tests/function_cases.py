@@ -914,10 +914,8 @@ numpy_cases |= {
         4]), dynamic=False), case(np.float32([0, 2, 3, 1]), strip_zeros=False,
         numpy=skip("NumPy leaves out what NaN stands for"))],
     "polyder": [case(F(4)), case(F(4), 2), case(Z(3)), case(F(4), 0)],
-    "poly": [
-        *(case(F(3)), case(Z(2)), case(F(0), numpy=lambda x: 1.0)),
-        case(F(3, 3), tolerance=1e-5),
-    ],
+    "poly": [*(case(F(3)), case(Z(2)), case(F(0), numpy=lambda x: 1.0)),
+             case(F(3, 3), tolerance=1e-5)],
     "bartlett": [case(5), case(1)], "hanning": [case(5), case(1)],
     "hamming": [case(5), case(1)], "blackman": [case(5), case(1), case(0)],
     "kaiser": [case(5, 3.0), case(1, 2.0)],

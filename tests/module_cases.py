@@ -38,11 +38,9 @@ nn_cases = {
     "glu": [case(m), case(m, axis=1)],
     "softmax": [case(m), case(m, axis=0), case(m, axis=(0, 1)), case(m, where=mask)],
     "log_softmax": [case(m), case(m, axis=0), case(m, where=mask)],
-    "logsumexp": [
-        *(case(m), case(m, axis=1), case(m, axis=-1, keepdims=True)),
-        *(case(m, axis=0, b=np.abs(m) + 1), case(m, axis=1, where=mask)),
-        case(m, 0, b=-np.abs(m), return_sign=True),
-    ],
+    "logsumexp": [*(case(m), case(m, axis=1), case(m, axis=-1, keepdims=True)),
+                  *(case(m, axis=0, b=np.abs(m) + 1), case(m, axis=1, where=mask)),
+                  case(m, 0, b=-np.abs(m), return_sign=True)],
     "logmeanexp": [case(m, axis=1), case(m, where=mask)],
     "standardize": [
         *(case(m), case(m, axis=0, epsilon=0.1), case(m, algorithm="stable")),
@@ -77,10 +75,8 @@ initializer_cases = {
     **{f: [initialized(), initialized(2.0), initialized(of=narrow)] for f in kinds},
     "constant": [initialized(3.5), initialized(np.arange(5.0, dtype=np.float32))],
     "truncated_normal": [initialized(0.5, lower=-1.0, upper=3.0)],
-    "variance_scaling": [
-        initialized(1.5, "fan_geo_avg", "normal"),
-        initialized(2, "fan_out", "uniform", (0, 1), 2, (), of=cube),
-    ],
+    "variance_scaling": [initialized(1.5, "fan_geo_avg", "normal"),
+                         initialized(2, "fan_out", "uniform", (0, 1), 2, (), of=cube)],
     "orthogonal": [initialized(2.0), initialized(column_axis=0)],
     "delta_orthogonal": [initialized(of=((3, 5, 2, 4),))],
 }
@@ -111,16 +107,12 @@ random_cases = {
     "wrap_key_data": [case(key, numpy=skip("compared as data"))],
     "split": [case(key), case(key, 5), case(key, (2, 3))],
     "fold_in": [case(key, i) for i in (7, 2**32 - 1, np.int8(-3), np.uint32(7))],
-    "bits": [
-        *(case(key), case(key, n), case(key, (3,), "uint8"), case(key, (0, 3))),
-        case(key, (3, 4), "uint16"),
-    ],
-    "randint": [
-        *(case(key, n, 0, 10), case(key, n, -(2**31), 2**31 - 1)),
-        *(case(key, n, 0, 256, "uint8"), case(key, n, -300, 300, "int8")),
-        *(case(key, n, 5, 5, "uint16"), case(key, n, 3, 2**31 - 1, "uint32")),
-        case(key, (2, 3), low, high),
-    ],
+    "bits": [*(case(key), case(key, n), case(key, (3,), "uint8"), case(key, (0, 3))),
+             case(key, (3, 4), "uint16")],
+    "randint": [*(case(key, n, 0, 10), case(key, n, -(2**31), 2**31 - 1)),
+                *(case(key, n, 0, 256, "uint8"), case(key, n, -300, 300, "int8")),
+                *(case(key, n, 5, 5, "uint16"), case(key, n, 3, 2**31 - 1, "uint32")),
+                case(key, (2, 3), low, high)],
     "permutation": [
         *(case(key, 100), case(key, 3000), case(key, rows), case(key, rows, axis=1)),
         case(key, rows, 1, independent=True),
@@ -197,10 +189,8 @@ linalg_cases = {
     "qdwh": [case(square[0]), case(tall)],
     "qr": [case(tall, full_matrices=False), case(tall, full_matrices=False)],
     "schur": [case(spd[0], numpy=skip("any signs"))],
-    "svd": [
-        case(wide, full_matrices=False, numpy=skip("any signs")),
-        case(wide, compute_uv=False),
-    ],
+    "svd": [case(wide, full_matrices=False, numpy=skip("any signs")),
+            case(wide, compute_uv=False)],
     "symmetric_product": [case(F(3, 4), spd[0, :3, :3], symmetrize_output=True)],
     "triangular_solve": [
         case(low, F(2, 4, 3), left_side=True, lower=True),
@@ -233,11 +223,9 @@ program_cases = {
         *(case(F(2, 4), "RFFT", (2, 4)), case(C(2, 3), "IRFFT", (4,))),
         *(case(C(2, 4), kind, (4,)) for kind in ("FFT", "IFFT")),
     ],
-    "fori_loop": [
-        case(0, 3, lambda i, x: x * x * 0.1 + i, F(3)),
-        case(2, 2, lambda i, x: x * i, F(3)),
-        case(-1, second, lambda i, x: x - i, F(2)),
-    ],
+    "fori_loop": [case(0, 3, lambda i, x: x * x * 0.1 + i, F(3)),
+                  case(2, 2, lambda i, x: x * i, F(3)),
+                  case(-1, second, lambda i, x: x - i, F(2))],
     "map": [case(bent, F(3, 2)), case(bent, F(5), batch_size=2), case(twice, F(1, 0))],
     "optimization_barrier": [case((F(3), [Z(2), F()]))],
     "platform_dependent": [
@@ -319,10 +307,8 @@ tree_util_cases = {
 }
 segments = np.array([0, 0, 2, 1, 2, 7], np.int32)
 ops_cases = {
-    f"segment_{f}": [
-        *(case(F(6, 2), segments, 4), case(Z(6), segments, 4)),
-        case(F(6), np.sort(segments), 8, True, bucket_size=3),
-    ]
+    f"segment_{f}": [*(case(F(6, 2), segments, 4), case(Z(6), segments, 4)),
+                     case(F(6), np.sort(segments), 8, True, bucket_size=3)]
     for f in ("sum", "prod", "max", "min")
 }
 tables = {

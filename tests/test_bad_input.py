@@ -37,14 +37,8 @@ def test_the_fuzzer_finds_what_is_unclear():
     def deep(x):
         return deep(x)
 
-    for function in (
-        lambda x: x[0],
-        lambda x: x < "a",
-        lambda x: {}[0],
-        lambda x: 1 / len(x),
-        lambda x: x.shape,
-        deep,
-    ):
+    for function in (lambda x: x[0], lambda x: x < "a", lambda x: {}[0],
+                     lambda x: 1 / len(x), lambda x: x.shape, deep):
         assert unclear(inside(function)) is not None
     assert unclear(jnp.sum) is None
 
@@ -102,12 +96,8 @@ def test_what_users_raise_is_theirs():
     def unclear(c, x):
         return (), x[0][0][0]["a"]
 
-    for call in (
-        lambda: jnp.vectorize(wrong)(1.0),
-        lambda: mj.vmap(wrong)(jnp.ones(3)),
-        lambda: lax.map(wrong, jnp.ones(3)),
-        lambda: mj.grad(wrong)(1.0),
-    ):
+    for call in (lambda: jnp.vectorize(wrong)(1.0), lambda: mj.vmap(wrong)(jnp.ones(3)),
+                 lambda: lax.map(wrong, jnp.ones(3)), lambda: mj.grad(wrong)(1.0)):
         error, _ = message(call)
         assert type(error) is KeyError and error.args == ("mine",)
     error, lines = message(lambda: mj.tree.map(lambda x: x < "a", [1]))

@@ -478,11 +478,9 @@ def test_cells_import_nothing_that_comes_later(book: Book):
     add_cell(book, "1", "from toy import flatten", ["raises-exception"])
     add_cell(book, "3", "%run tours/walk.ipynb")
     told = [t for t in check(book) if "imports" in t or "runs no" in t]
-    assert told == [
-        "chapter 2, section 'Demo' imports jvp, which is chapter 3's",
-        "chapter 2, section 'Demo' imports slope, which is chapter 3's",
-        "chapter 3, section 'Demo': a chapter runs no other notebook",
-    ]
+    assert told == ["chapter 2, section 'Demo' imports jvp, which is chapter 3's",
+                    "chapter 2, section 'Demo' imports slope, which is chapter 3's",
+                    "chapter 3, section 'Demo': a chapter runs no other notebook"]
 
 
 def test_build_lines_between_runs_and_in_a_chapter(book: Book):

@@ -97,11 +97,9 @@ def test_an_edited_function_is_live_in_names_imported_before(one: Reader):
     told = one.edit("return eval_rules[p](*xs)", "return 10 + eval_rules[p](*xs)")
     assert sin(0.0) == 10.0 and bind(core.sin_p, 0.0) == 10.0
     assert core.bind is bind and public.sin is core.sin is sin
-    assert told.split("\n") == [
-        "bind differs from the book (- book, + this cell):",
-        "-    return eval_rules[p](*xs)",
-        "+    return 10 + eval_rules[p](*xs)",
-    ]
+    assert told.split("\n") == ["bind differs from the book (- book, + this cell):",
+                                "-    return eval_rules[p](*xs)",
+                                "+    return 10 + eval_rules[p](*xs)"]
     assert one.run(one.cell("def bind")) == ""
     assert sin(0.0) == 0.0
 

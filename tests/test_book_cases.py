@@ -130,16 +130,11 @@ def test_the_readers_line_and_loop_variables_are_named(checks: dict[str, Any]):
     assert exercise.verdict(check, wrong).split("\n") == [
         "not yet: answer(n) == 2 * n",
         "  raised    IndexError: list index out of range",
-        "  in        line 2 of its cell: x = [][n]",
-        LATER,
+        "  in        line 2 of its cell: x = [][n]", LATER,
     ]
     told = exercise.verdict(check, lambda n: 2).split("\n")
-    assert told[:4] == [
-        "not yet: answer(n)",
-        "  came      2",
-        "  expected  4",
-        "  where     n = 2",
-    ]
+    assert told[:4] == ["not yet: answer(n)", "  came      2", "  expected  4",
+                        "  where     n = 2"]
 
 
 def test_an_empty_answer_is_called_empty(checks: dict[str, Any]):

@@ -246,10 +246,8 @@ def test_pending_chapters_and_files(book: Book, tmp_path: Path):
     ]
     assert sync(book) == ["chapter 2 changed"]
     assert check(book) == []
-    assert check(book, complete=True) == [
-        "chapter 3 is pending",
-        "toy/trace/new.py is pending",
-    ]
+    assert check(book, complete=True) == ["chapter 3 is pending",
+                                          "toy/trace/new.py is pending"]
     tour = '\n[[tour]]\ntitle = "A walk"\nfile = "tours/walk.ipynb"\nafter = 2\n'
     (tmp_path / "book.toml").write_text((tmp_path / "book.toml").read_text() + tour)
     book = read_book(tmp_path)
@@ -409,12 +407,10 @@ def test_sync_brings_edits_along(book: Book):
         "chapter 1, toy/trace/core.py",
         "it joined the cell of what is before it",
     )
-    assert told == [
-        f"{where}: dropped Array.__rmul__, which the library no longer has",
-        f"{where}: Array.two is new; {joined}",
-        f"{where}: extra is new; {joined}",
-        "chapter 1 changed: run it again",
-    ]
+    assert told == [f"{where}: dropped Array.__rmul__, which the library no longer has",
+                    f"{where}: Array.two is new; {joined}",
+                    f"{where}: extra is new; {joined}",
+                    "chapter 1 changed: run it again"]
     assert check(book) == []
     cells = list(build_cells(load(book.notebook(book.chapter("1")))))
     assert [c.owner for c in cells if "Array" in c.owner] == ["Array", "Array"]

@@ -158,8 +158,7 @@ def test_wrong_versions_must_be_caught(book: Book):
     ]
     assert list(misfits(book, chapter)) == misfit
     assert list(prove(book, chapter)) == [
-        "chapter 3, task sin_lin: right, though nothing is wrong",
-        *misfit,
+        "chapter 3, task sin_lin: right, though nothing is wrong", *misfit,
     ]
 
 

@@ -25,10 +25,8 @@ def mine(book: Book, name: str) -> Path:
 
 
 def test_start_copies_what_is_not_there_yet(book: Book):
-    assert list(start(book)) == [
-        "my_chapters: 4 notebooks made",
-        "open it: jupyter lab my_chapters/01_values.ipynb",
-    ]
+    assert list(start(book)) == ["my_chapters: 4 notebooks made",
+                                 "open it: jupyter lab my_chapters/01_values.ipynb"]
     path = mine(book, "01_values.ipynb")
     copy = load(path)
     assert copy["cells"] == load(book.notebook(book.chapter("1")))["cells"]

@@ -75,8 +75,7 @@ def test_a_character_changed_in_the_library_is_found(copied: Book, chapter: Chap
         told = [c for c in check(copied, chapter) if file in c and key in c]
         path.write_text(before)
         assert told and told[0].startswith(f"chapter {chapter.id}, section '"), (
-            file,
-            key,
+            file, key,
         )
 
 

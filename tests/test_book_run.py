@@ -174,13 +174,8 @@ def test_stages_are_prefixes_and_import_alone(book: Book, tmp_path: Path):
     out = tmp_path / "stage"
     chapter = book.chapter("1s")
     files = write_stage(book, chapter, out)
-    assert files == [
-        "toy/__init__.py",
-        "toy/numpy.py",
-        "toy/trace/__init__.py",
-        "toy/trace/core.py",
-        "toy/trace/more.py",
-    ]
+    assert files == ["toy/__init__.py", "toy/numpy.py", "toy/trace/__init__.py",
+                     "toy/trace/core.py", "toy/trace/more.py"]
     init = (out / "toy/__init__.py").read_text()
     assert init and book_toy.INIT.startswith(init.rstrip())
     assert "chapter 2" not in init
@@ -203,11 +198,9 @@ def test_a_stage_that_needs_a_later_chapter_fails(
 ):
     later = "import math\nimport toy.trace.more\n"
     book_toy.edit(book, "toy/trace/core.py", "import math\n", later)
-    assert all_stages(book, book.chapter("1")) == [
-        "stage 1: a module does not import",
-        "stage 1: tests failed",
-        "stage 1: exercises failed",
-    ]
+    assert all_stages(book, book.chapter("1")) == ["stage 1: a module does not import",
+                                                   "stage 1: tests failed",
+                                                   "stage 1: exercises failed"]
     said = capfd.readouterr().err
     assert "import toy, first in its process:" in said and "toy/trace/core.py:" in said
 

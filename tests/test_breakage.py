@@ -33,13 +33,8 @@ def test_no_gradient_is_lost_in_a_conversion(loses, error):
 
 @pytest.mark.parametrize(
     "odd",
-    [
-        np.array(["a"]),
-        np.array([None]),
-        np.array(["2020-01-01"], "M8[D]"),
-        np.zeros(2, [("a", "f4")]),
-        np.arange(3, dtype=">f4"),
-    ],
+    [np.array(["a"]), np.array([None]), np.array(["2020-01-01"], "M8[D]"),
+     np.zeros(2, [("a", "f4")]), np.arange(3, dtype=">f4")],
     ids=["strings", "objects", "dates", "records", "big_endian"],
 )
 def test_numpy_arrays_of_what_arrays_cannot_hold(odd):

@@ -476,14 +476,10 @@ def test_a_long_row_is_computed_by_a_kernel_of_its_own():
 copied = {
     "argument": (lambda x: x.at[0].set(1.0), "its argument again"),
     "result": (lambda x: ((y := x @ x), y.at[0].set(1.0)), "result"),
-    "taken": (
-        lambda x: ((y := x @ x).at[0].set(1.0), y.at[1].set(1.0)),
-        "another update",
-    ),
-    "read later": (
-        lambda x: ((y := x @ x).at[0].set(1.0) @ x @ y, y[1]),
-        "matmul reads t",
-    ),
+    "taken": (lambda x: ((y := x @ x).at[0].set(1.0), y.at[1].set(1.0)),
+              "another update"),
+    "read later": (lambda x: ((y := x @ x).at[0].set(1.0) @ x @ y, y[1]),
+                   "matmul reads t"),
 }
 
 

@@ -107,20 +107,15 @@ def test_derivatives_by_integers_are_float0_in_compiled_programs():
     for backend in ("python", "plain", "eval"):
         compiled = lambda f, backend=backend: jit(f, backend=backend)
         results = {
-            (): [
-                compiled(pull)(4, 1),
-                compiled(lambda p: pull(p, nothing))(4),
-                compiled(pull)(4, nothing),
-                compiled(lambda p: mj.jvp(double, (p,), (nothing,)))(4)[1],
-                compiled(slope)(4),
-                compiled(lambda p, x: lax.cond(p, *branches, x))(True, 3),
-            ],
-            (3,): [
-                compiled(mj.vmap(slope))(many),
-                compiled(partial(lax.map, slope))(many),
-                compiled(lambda x: x)(np.zeros(3, float0)),
-                compiled(partial(lax.map, lambda x: x))(np.zeros(3, float0)),
-            ],
+            (): [compiled(pull)(4, 1), compiled(lambda p: pull(p, nothing))(4),
+                 compiled(pull)(4, nothing),
+                 compiled(lambda p: mj.jvp(double, (p,), (nothing,)))(4)[1],
+                 compiled(slope)(4),
+                 compiled(lambda p, x: lax.cond(p, *branches, x))(True, 3)],
+            (3,): [compiled(mj.vmap(slope))(many),
+                   compiled(partial(lax.map, slope))(many),
+                   compiled(lambda x: x)(np.zeros(3, float0)),
+                   compiled(partial(lax.map, lambda x: x))(np.zeros(3, float0))],
         }
         for shape, found in results.items():
             assert [(x.dtype, x.shape) for x in found] == [(float0, shape)] * len(found)

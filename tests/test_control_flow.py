@@ -274,12 +274,8 @@ def test_types_print_and_parse():
     from minijit.trace.jaxprs.text import print_aval
 
     a, b = ShapedArray((3,), f32), ShapedArray((), np.dtype("int32"))
-    for aval in (
-        Tape(a),
-        Tape(Tape(b)),
-        Union(((a, Tape(b)), ())),
-        Union(((a,), (b, b)), True),
-    ):
+    for aval in (Tape(a), Tape(Tape(b)), Union(((a, Tape(b)), ())),
+                 Union(((a,), (b, b)), True)):
         assert parse_aval(print_aval(aval)) == aval
 
 

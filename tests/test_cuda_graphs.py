@@ -93,16 +93,10 @@ def nested(x):
 
 PROGRAMS = {
     "two nests": lambda: (lambda x: (jnp.sin(x) * 2, x.sum(0)), x34),
-    "products": lambda: (
-        lambda x, y: jnp.tanh(x @ y) @ y.T,
-        numbers(48, 32),
-        numbers(32, 40),
-    ),
-    "batched": lambda: (
-        lambda q, k: jnp.einsum("bshd,bthd->bhst", q, k),
-        numbers(2, 24, 3, 32),
-        numbers(2, 24, 3, 32, seed=1),
-    ),
+    "products": lambda: (lambda x, y: jnp.tanh(x @ y) @ y.T, numbers(48, 32),
+                         numbers(32, 40)),
+    "batched": lambda: (lambda q, k: jnp.einsum("bshd,bthd->bhst", q, k),
+                        numbers(2, 24, 3, 32), numbers(2, 24, 3, 32, seed=1)),
     "update": lambda: (lambda x: x.at[1].set(0.5).at[0, 1].add(3.0), x34),
     "result twice": lambda: (lambda x: (x, x, x + 1, jnp.zeros(3), x + 1, x.T), x34),
     "while": lambda: (repeated, x34),
@@ -502,10 +496,8 @@ def test_transfers_happen_only_where_they_are_asked_for(device):
 
 def test_places_that_are_not_there_are_errors(device):
     assert jnp.ones(3, device="cpu").device.platform == "cpu"
-    for use in (
-        lambda: minijit.device_put(x34, "gpu:1"),
-        lambda: jnp.zeros(3, device="cpu:1"),
-    ):
+    for use in (lambda: minijit.device_put(x34, "gpu:1"),
+                lambda: jnp.zeros(3, device="cpu:1")):
         with pytest.raises(ValueError, match="one device here"):
             use()
     with pytest.raises(RuntimeError, match="tpu"):

@@ -64,10 +64,8 @@ edges = {
     "min of two": (lambda jnp, x, y: jnp.minimum(x, y), [[1.0, 1.0], [0.0, -0.0]]),
     "max": (lambda jnp, x: jnp.max(x), [[three], [zeros]]),
     "min": (lambda jnp, x: jnp.min(x), [[three], [zeros]]),
-    "max over an axis": (
-        lambda jnp, x: jnp.sum(jnp.max(x, 0) * steps),
-        [[np.float32([[1, 2, 2, 0], [1, 2, 1, 0], [0, 2, 2, 0]])]],
-    ),
+    "max over an axis": (lambda jnp, x: jnp.sum(jnp.max(x, 0) * steps),
+                         [[np.float32([[1, 2, 2, 0], [1, 2, 1, 0], [0, 2, 2, 0]])]]),
     "clip": (lambda jnp, x: jnp.clip(x, 0.0, 1.0), [[0.0], [1.0], [0.5], [2.0]]),
     "clip by bounds": (
         lambda jnp, x, a, b: jnp.clip(x, a, b),
@@ -85,37 +83,23 @@ edges = {
     "cbrt": (lambda jnp, x: jnp.cbrt(x), [[0.0], [-8.0]]),
     "sinc": (lambda jnp, x: jnp.sinc(x), [[0.0], [0.5]]),
     "tanh far out": (lambda jnp, x: jnp.tanh(x), [[50.0], [-50.0], [9.0]]),
-    "logaddexp": (
-        lambda jnp, x, y: jnp.logaddexp(x, y),
-        [[0.0, 0.0], [-np.inf, 0.0], [100.0, -100.0]],
-    ),
-    "prod": (
-        lambda jnp, x: jnp.prod(x),
-        [[np.float32([2, 0, 3])], [np.float32([0, 0, 3])], [three]],
-    ),
+    "logaddexp": (lambda jnp, x, y: jnp.logaddexp(x, y),
+                  [[0.0, 0.0], [-np.inf, 0.0], [100.0, -100.0]]),
+    "prod": (lambda jnp, x: jnp.prod(x),
+             [[np.float32([2, 0, 3])], [np.float32([0, 0, 3])], [three]]),
     "var": (lambda jnp, x: jnp.var(x), [[three], [zeros]]),
     "std": (lambda jnp, x: jnp.std(x), [[three], [zeros]]),
-    "sort": (
-        lambda jnp, x: jnp.sum(jnp.sort(x) * steps),
-        [[np.float32([2, 1, 2, 0])], [np.float32([1, 1, 1, 1])]],
-    ),
+    "sort": (lambda jnp, x: jnp.sum(jnp.sort(x) * steps),
+             [[np.float32([2, 1, 2, 0])], [np.float32([1, 1, 1, 1])]]),
     "cumsum": (lambda jnp, x: jnp.sum(jnp.cumsum(x) * steps), [[steps]]),
-    "cumprod": (
-        lambda jnp, x: jnp.sum(jnp.cumprod(x) * weights(x)),
-        [[steps], [np.float32([2, 0, 3, 0])], [np.float32([2, 3, 0, 5])]],
-    ),
-    "cummax": (
-        lambda jnp, x: jnp.sum(jax_lax(jnp).cummax(x) * weights(x) ** 2),
-        [[np.float32([1, 1, 1, 1])], [np.float32([1, 2, 2, 1])], [steps]],
-    ),
-    "cumlogsumexp": (
-        lambda jnp, x: jnp.sum(jax_lax(jnp).cumlogsumexp(x) * weights(x)),
-        [[steps], [np.float32([100, -100, 0, 100])]],
-    ),
-    "top_k": (
-        lambda jnp, x: jnp.sum(jax_lax(jnp).top_k(x, 2)[0] * weights(x)[:2]),
-        [[np.float32([1, 1, 1, 1])], [steps]],
-    ),
+    "cumprod": (lambda jnp, x: jnp.sum(jnp.cumprod(x) * weights(x)),
+                [[steps], [np.float32([2, 0, 3, 0])], [np.float32([2, 3, 0, 5])]]),
+    "cummax": (lambda jnp, x: jnp.sum(jax_lax(jnp).cummax(x) * weights(x) ** 2),
+               [[np.float32([1, 1, 1, 1])], [np.float32([1, 2, 2, 1])], [steps]]),
+    "cumlogsumexp": (lambda jnp, x: jnp.sum(jax_lax(jnp).cumlogsumexp(x) * weights(x)),
+                     [[steps], [np.float32([100, -100, 0, 100])]]),
+    "top_k": (lambda jnp, x: jnp.sum(jax_lax(jnp).top_k(x, 2)[0] * weights(x)[:2]),
+              [[np.float32([1, 1, 1, 1])], [steps]]),
     "repeated indices": (
         lambda jnp, x: jnp.sum(x[rows] * weights(rows)), [[np.float32([3, 4, 5])]]
     ),
@@ -134,19 +118,15 @@ edges = {
     **{
         f"scatter {kind}": (
             scattered(kind),
-            [
-                [np.float32([1, 2, 3, 4]), np.float32([5, 6, 1, 2, 3])],
-                [np.float32([3, 3, 3, 3]), np.float32([3, 3, 3, 3, 3])],
-                [np.float32([3, 3, 3, 3]), np.float32([4, 4, 1, 3, 4])],
-            ],
+            [[np.float32([1, 2, 3, 4]), np.float32([5, 6, 1, 2, 3])],
+             [np.float32([3, 3, 3, 3]), np.float32([3, 3, 3, 3, 3])],
+             [np.float32([3, 3, 3, 3]), np.float32([4, 4, 1, 3, 4])]],
         )
         for kind in ("max", "min")
     },
     **{
-        f"scatter {kind} unique": (
-            scattered(kind, unique=True),
-            [[np.float32([1, 2, 3, 4]), np.float32([5, 6, 0])]],
-        )
+        f"scatter {kind} unique": (scattered(kind, unique=True),
+                                   [[np.float32([1, 2, 3, 4]), np.float32([5, 6, 0])]])
         for kind in ("set", "add", "multiply", "max", "min")
     },
     "pooling ties": (

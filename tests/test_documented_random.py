@@ -245,13 +245,8 @@ def test_a_loop_that_captured_a_key():
 
 
 def test_keys_are_copied_pickled_and_put():
-    for found in (
-        copy.deepcopy(keys),
-        pickle.loads(pickle.dumps(keys)),
-        mj.device_put(keys),
-        mj.device_get(keys),
-        mj.block_until_ready(keys),
-    ):
+    for found in (copy.deepcopy(keys), pickle.loads(pickle.dumps(keys)),
+                  mj.device_put(keys), mj.device_get(keys), mj.block_until_ready(keys)):
         same_keys(found, data)
 
 

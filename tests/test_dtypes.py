@@ -115,12 +115,10 @@ def test_weak_arrays_keep_their_width():
     assert dtypes.lattice_result_type(*narrow) == (np.int16, True)
     assert dtypes.result_type(*narrow, return_weak_type_flag=True) == (np.int32, True)
     assert dtypes.lattice_result_type(weak_value("float16"), np.int32(1)) == (
-        np.float32,
-        True,
+        np.float32, True,
     )
     assert dtypes.lattice_result_type(weak_value("bfloat16"), 1) == (
-        np.dtype("bfloat16"),
-        True,
+        np.dtype("bfloat16"), True,
     )
 
 

@@ -235,12 +235,9 @@ def test_contexts_that_change_nothing():
     with mj.named_scope("a"), mj.default_matmul_precision("highest"):
         with mj.transfer_guard("disallow"), mj.default_device(mj.devices()[0]):
             assert mj.jit(lambda x: x + 1)(1) == 2
-    for wrong in (
-        lambda: mj.named_scope(3),
-        lambda: mj.default_matmul_precision("best"),
-        lambda: mj.transfer_guard("never"),
-        lambda: mj.default_device("tpu"),
-    ):
+    for wrong in (lambda: mj.named_scope(3),
+                  lambda: mj.default_matmul_precision("best"),
+                  lambda: mj.transfer_guard("never"), lambda: mj.default_device("tpu")):
         with pytest.raises((TypeError, ValueError, RuntimeError)), wrong():
             pass
     assert mj.named_call(jnp.sin, name="wave").__name__ == "wave"

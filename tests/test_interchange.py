@@ -108,10 +108,8 @@ at_once = {
     "few rows": (
         lambda x: jnp.sum(x, 0), floats(3, 20), "few terms", {"rows_at_once": 2}
     ),
-    "rows gathered": (
-        lambda x: jnp.sum(x[:, jnp.arange(20)[::-1]], 0),
-        floats(8, 20), "along memory", {},
-    ),
+    "rows gathered": (lambda x: jnp.sum(x[:, jnp.arange(20)[::-1]], 0),
+                      floats(8, 20), "along memory", {}),
     "stored in columns": (lambda x: x @ x.T, integers(20, 20), "along memory", {}),
 }  # fmt: skip
 

@@ -93,11 +93,9 @@ def test_ctrl_c_arrives_in_a_loop():
 def test_ctrl_c_arrives_in_a_loop_outside_jit():
     x = jnp.arange(8.0)
     decay(x, 10)
-    for loop in (
-        lambda n: decay(x, n),
-        lambda n: lax.fori_loop(0, n, lambda i, c: c * 0.5 + 1, x),
-        lambda n: mj.vmap(decay, (0, None))(x, n),
-    ):
+    for loop in (lambda n: decay(x, n),
+                 lambda n: lax.fori_loop(0, n, lambda i, c: c * 0.5 + 1, x),
+                 lambda n: mj.vmap(decay, (0, None))(x, n)):
         loop(10)
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):

@@ -221,11 +221,8 @@ def test_static_arguments_by_name_and_position():
         assert isinstance(n, int) and isinstance(mode, str)
         return x * n if mode == "up" else x / n
 
-    for options in (
-        {"static_argnums": (1, 2)},
-        {"static_argnums": (-2, -1)},
-        {"static_argnames": ("n", "mode")},
-    ):
+    for options in ({"static_argnums": (1, 2)}, {"static_argnums": (-2, -1)},
+                    {"static_argnames": ("n", "mode")}):
         g = jax.jit(f, **options)
         assert float(g(6.0, 2)) == float(g(6.0, n=2)) == 12.0
         assert float(g(6.0, 2, "down")) == float(g(6.0, n=2, mode="down")) == 3.0
@@ -695,8 +692,7 @@ def test_the_table_of_traces():
     f(jnp.ones(3))
     f(jnp.ones(4))
     assert f.traces.table(times=False).splitlines() == [
-        "#  signature      why it was traced",
-        "0  x: float32[3]  first call",
+        "#  signature      why it was traced", "0  x: float32[3]  first call",
         "1  x: float32[4]  argument x: shape (3,) -> (4,)",
         "                    to do: pad to one shape, or split into parts of one shape",
         "                    nearest: trace 0, (x: float32[3])",

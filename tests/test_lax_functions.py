@@ -44,10 +44,8 @@ def scaled(library, x):
 
 # name -> (function of a library and arrays, arrays)
 calls = {
-    "ragged, contracted": (
-        ragged(of_rows, ((((1,), (1,)), ((0,), (0,))), (1,), ())),
-        *(R(2, 5, 3), R(2, 5, 4)),
-    ),
+    "ragged, contracted": (ragged(of_rows, ((((1,), (1,)), ((0,), (0,))), (1,), ())),
+                           *(R(2, 5, 3), R(2, 5, 4))),
     "ragged, sizes for each row": (
         ragged(deep, ((((3,), (3,)), ((1,), (2,))), (2,), (0,))),
         *(R(3, 2, 5, 4), R(2, 6, 2, 4)),

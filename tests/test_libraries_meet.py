@@ -141,10 +141,8 @@ def test_functions_whose_name_is_no_string(transform):
 
 def test_an_equation_and_a_jaxpr_as_text():
     closed = mj.make_jaxpr(lambda x: jnp.sin(x) * 2)(np.float32(1))
-    assert list(map(str, closed.eqns)) == [
-        "a:f32[] = sin b",
-        "a:f32[] = mul b 2.0:f32[]",
-    ]
+    assert list(map(str, closed.eqns)) == ["a:f32[] = sin b",
+                                           "a:f32[] = mul b 2.0:f32[]"]
     for jaxpr in (closed, closed.jaxpr):
         text = jaxpr.pretty_print(use_color=False)
         assert text == str(closed) and "c:f32[] = mul b 2.0:f32[]" in text

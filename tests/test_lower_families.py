@@ -582,8 +582,7 @@ def broken_programs():
         "to an input": program(nest(Store(x, (i, j), value))),
         "combines with what": program(nest(Store(y, (i, j), value, "add"))),
         "several outermost": program(Kernel("k0", (
-            For(i, (For(j, (Store(y, (i, j), value),)),)),
-            For(Axis(2), ()),
+            For(i, (For(j, (Store(y, (i, j), value),)),)), For(Axis(2), ()),
         ))),
         "one name": Program("main", (x,), (Buffer("x", (4, 3), F32),), (), (), ()),
         "leaves": program(Call("eval", (View(x, (4, 3), (3, 1), 1),), (whole(y),), {})),

@@ -49,8 +49,7 @@ calls = {
     "logsumexp keep": (lambda nn, x: nn.logsumexp(x, axis=-1, keepdims=True), m),
     "logsumexp b": (lambda nn, x: nn.logsumexp(x, axis=0, b=np.abs(m) + 1), m),
     "logsumexp sign": (
-        lambda nn, x: nn.logsumexp(x, axis=0, b=-np.abs(m), return_sign=True)[0],
-        m,
+        lambda nn, x: nn.logsumexp(x, axis=0, b=-np.abs(m), return_sign=True)[0], m,
     ),
     "logsumexp where": (lambda nn, x: nn.logsumexp(x, axis=1, where=where), m),
     "logmeanexp": (lambda nn, x: nn.logmeanexp(x, axis=1), m),
@@ -60,8 +59,7 @@ calls = {
     "standardize stable": (lambda nn, x: nn.standardize(x, algorithm="stable"), m),
     "standardize where": (lambda nn, x: nn.standardize(x, where=where), m),
     "standardize given": (
-        lambda nn, x: nn.standardize(x, mean=0.5, variance=np.float32(2)),
-        m,
+        lambda nn, x: nn.standardize(x, mean=0.5, variance=np.float32(2)), m,
     ),
 }  # fmt: skip
 

@@ -19,13 +19,11 @@ contracting = (((1,), (1,)), ((), ()))
 
 @pytest.mark.parametrize(
     "call",
-    [
-        lambda where: jnp.dot(x, x.T, out_sharding=where),
-        lambda where: jnp.zeros((2, 2), out_sharding=where),
-        lambda where: lax.dot_general(x, x, contracting, out_sharding=where),
-        lambda where: random.normal(random.key(0), (2,), out_sharding=where),
-        lambda where: jnp.einsum("ij->i", x, out_sharding=where),
-    ],
+    [lambda where: jnp.dot(x, x.T, out_sharding=where),
+     lambda where: jnp.zeros((2, 2), out_sharding=where),
+     lambda where: lax.dot_general(x, x, contracting, out_sharding=where),
+     lambda where: random.normal(random.key(0), (2,), out_sharding=where),
+     lambda where: jnp.einsum("ij->i", x, out_sharding=where)],
 )
 def test_out_sharding_changes_nothing(call):
     wanted = call(None).tolist()

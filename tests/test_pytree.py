@@ -117,8 +117,7 @@ def test_what_is_a_leaf():
 def test_tree_map():
     assert tree_map(lambda x: x + 1, {"a": (1, [2])}) == {"a": (2, [3])}
     assert tree_map(lambda x, y, z: x + y * z, (1, [2]), (3, [4]), (5, [6])) == (
-        *(16,),
-        [26],
+        *(16,), [26],
     )
     # The first tree says where to stop.
     assert tree_map(lambda x, y: y, (1, 2), ((3, 4), [5])) == ((3, 4), [5])
@@ -223,11 +222,7 @@ def test_paths():
     assert treedef == tree_structure(example)
     assert [leaf for path, leaf in found] == tree_leaves(example)
     assert [keystr(path) for path, leaf in found] == [
-        "['a'][0]",
-        "['a'][1].x",
-        "['a'][1].y",
-        "['c'][<flat index 0>]",
-        "['o']['b']",
+        "['a'][0]", "['a'][1].x", "['a'][1].y", "['c'][<flat index 0>]", "['o']['b']",
     ]
     assert [keystr(p, simple=True, separator="/") for p, leaf in found] == [
         *("a/0", "a/1/x", "a/1/y", "c/0", "o/b")
@@ -271,9 +266,7 @@ def test_parts_of_a_treedef():
     treedef = tree_structure([1, (2, {"a": 3}), None])
     assert treedef.num_leaves == 3 and treedef.num_nodes == 7
     assert list(map(str, treedef.children())) == [
-        "PyTreeDef(*)",
-        "PyTreeDef((*, {'a': *}))",
-        "PyTreeDef(None)",
+        "PyTreeDef(*)", "PyTreeDef((*, {'a': *}))", "PyTreeDef(None)",
     ]
     assert treedef.node_data() == (list, None)
     assert tree_structure({"b": 1}).node_data() == (dict, ("b",))

@@ -139,12 +139,8 @@ def test_gradient_is_that_of_the_tape(steps, slots, wrap):
 @pytest.mark.parametrize("slots", [1, 4])
 @pytest.mark.parametrize(
     "of",
-    [
-        mj.hessian,
-        mj.jacfwd,
-        lambda f: lambda x: mj.linearize(f, x)[1](x),
-        lambda f: mj.grad(lambda x: jnp.sum(mj.grad(f)(x) ** 2)),
-    ],
+    [mj.hessian, mj.jacfwd, lambda f: lambda x: mj.linearize(f, x)[1](x),
+     lambda f: mj.grad(lambda x: jnp.sum(mj.grad(f)(x) ** 2))],
 )
 def test_second_derivative_and_forward_mode(of, slots):
     want = of(uncounted())(start)

@@ -34,10 +34,8 @@ def test_the_seed_verbatim(capsys):
 
     state = jnp.arange(5, dtype=jnp.uint32)
     result = outer_of(inner_fn)(state).block_until_ready()
-    assert capsys.readouterr().out.splitlines() == [
-        "entering outer_fn now",
-        "entering inner_fn now",
-    ]
+    assert capsys.readouterr().out.splitlines() == ["entering outer_fn now",
+                                                    "entering inner_fn now"]
     assert result.tolist() == [1025 * i for i in range(5)]
     assert result.dtype == jnp.uint32
 

@@ -97,11 +97,8 @@ cliffs = {
     "logsumexp": (mj.grad(lambda x: nn.logsumexp(x, 1).sum()), (of(50_000, 7),), 3),
     "log_softmax": (lambda x: nn.log_softmax(x, axis=-1), (of(50_000, 9),), 1.5),
     "transpose": (lambda x: x.transpose(3, 2, 1, 0) * 1, (of(8, 8, 128, 128),), 2),
-    "moveaxis": (
-        lambda x: jnp.moveaxis(x.swapaxes(2, 3), (1, 0), (2, 3)) + 1,
-        (of(8, 8, 128, 128),),
-        2,
-    ),
+    "moveaxis": (lambda x: jnp.moveaxis(x.swapaxes(2, 3), (1, 0), (2, 3)) + 1,
+                 (of(8, 8, 128, 128),), 2),
     "softmax": (lambda x: nn.softmax(x, 0), (of(4096, 1000),), 1.3),
 }
 

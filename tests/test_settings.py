@@ -149,10 +149,8 @@ cases = {
     "copy_cost": (lambda x, y: (x @ y).T + 1, [ones(99, 99)] * 2, 9e9),
     "short_part": (many, [ones(4)], 1),
     "lanes_at_once": (jax.vmap(rounds), [matrices], 4),
-    "fewest_columns": (
-        convolution, [image, wide], 99,
-        {"direct_convolutions": False, "small_product": 0},
-    ),
+    "fewest_columns": (convolution, [image, wide], 99,
+                       {"direct_convolutions": False, "small_product": 0}),
     "largest_loop": (long_loop, [ones(9)], 1),
     "worth_a_call": (twice, [square], 99, {"small_product": 0}),
     "lane_block": (decay, [ones(999)], 99, {"worth_lanes": 0}),
@@ -181,10 +179,8 @@ on_grids = {
     "thread_steps": (jnp.cumsum, [ones(99)], 999),
     "total_again": (lambda x: x / x.sum(1, keepdims=True), [ones(99, 8)], 4),
     "block_total": (jnp.sum, [ones(999)], 100),
-    "fewest_parts": (
-        lambda x: x.sum(0), [ones(999, 40)], 99,
-        {"enough_threads": 400, "few_threads": 0},
-    ),
+    "fewest_parts": (lambda x: x.sum(0), [ones(999, 40)], 99,
+                     {"enough_threads": 400, "few_threads": 0}),
     "block_step": (long_loop, [ones(999)], 0),
     "most_nodes": (decay, [ones(99)], 0, {"block_step": -1}),
 }  # fmt: skip

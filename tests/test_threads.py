@@ -122,12 +122,8 @@ def test_small_kernels_are_not_divided(jobs):
 
 @pytest.mark.parametrize(
     "program",
-    [
-        lambda x: x.sum(),
-        lambda x: x.at[jnp.array([1, 1])].add(2.0),
-        lambda x: jnp.cumsum(x, 0),
-        lambda x: x @ x.T,
-    ],
+    [lambda x: x.sum(), lambda x: x.at[jnp.array([1, 1])].add(2.0),
+     lambda x: jnp.cumsum(x, 0), lambda x: x @ x.T],
 )
 def test_what_cannot_be_divided_runs_whole(program, always):
     x = numbers(90, 40)

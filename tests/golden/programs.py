@@ -302,8 +302,6 @@ def drawn():
 
 families = {
     f.__name__: f
-    for f in (
-        elementwise, reductions, normalisations, layouts, gathers, products,
-        convolutions, cumulative, control, drawn,
-    )
+    for f in (elementwise, reductions, normalisations, layouts, gathers, products,
+              convolutions, cumulative, control, drawn)
 }  # fmt: skip

@@ -10,17 +10,13 @@ tall = jnp.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 b = jnp.array([1.0, 2.0, 3.0])
 systems = {
     "LU": (lx.MatrixLinearOperator(matrix), lx.LU()),
-    "Cholesky": (
-        lx.MatrixLinearOperator(matrix, lx.positive_semidefinite_tag),
-        lx.Cholesky(),
-    ),
+    "Cholesky": (lx.MatrixLinearOperator(matrix, lx.positive_semidefinite_tag),
+                 lx.Cholesky()),
     "Diagonal": (lx.DiagonalLinearOperator(b), lx.Diagonal()),
     "QR": (lx.MatrixLinearOperator(tall), lx.QR()),
     "SVD": (lx.MatrixLinearOperator(tall), lx.SVD()),
-    "CG": (
-        lx.MatrixLinearOperator(matrix, lx.positive_semidefinite_tag),
-        lx.CG(1e-6, 1e-6),
-    ),
+    "CG": (lx.MatrixLinearOperator(matrix, lx.positive_semidefinite_tag),
+           lx.CG(1e-6, 1e-6)),
     "GMRES": (lx.MatrixLinearOperator(matrix), lx.GMRES(1e-6, 1e-6)),
 }
 for name, (operator, solver) in systems.items():
