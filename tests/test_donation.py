@@ -196,3 +196,12 @@ def test_ctrl_c_while_references_are_counted_leaves_a_pool_its_array():
         del error
     assert interrupts > 3
     assert donating.references_but_a_pool([array]) == count
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+def test_what_compiles_nothing_takes_what_is_given_away():
+    f = mj.jit(lambda x, y: x + y, donate_argnums=(0, 1), backend="eval")
+    x = jnp.ones(3)
+    with pytest.raises(mj.errors.JaxRuntimeError, match="previously donated.*0, 1 are"):
+        f(x, x)
+    assert f(x, jnp.ones(3)).tolist() == [2, 2, 2]

@@ -253,7 +253,7 @@ def test_static_arguments_are_checked():
 
 def test_a_traced_value_cannot_be_static():
     f = jax.jit(lambda x, n: x, static_argnums=1)
-    with pytest.raises(ValueError, match="Non-hashable static"):
+    with pytest.raises(ValueError, match="Non-hashable static.*hash the argument n,"):
         jax.jit(lambda x: f(x, x))(1.0)
 
 
@@ -636,7 +636,7 @@ def test_explanations(first, second, wanted):
     eval(second, scope)
     assert len(f.traces) == 2
     why = f.traces[-1].why
-    assert wanted in why
+    assert why.count(wanted) == 1
     assert "to do: " in why and f"nearest: trace 0, {known}" in why
     assert f.traces[0].why == "first call"
 

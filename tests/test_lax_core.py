@@ -211,6 +211,8 @@ M = counting(2, 3)
          "batch dimensions to have the same shape"),
         (lambda: lax.batch_matmul(M, M[None]), ValueError, "same ndim.* got 2, 3"),
         (lambda: lax.slice(M, (0,), (1,)), TypeError, "must have length equal"),
+        (lambda: lax.dynamic_slice(M, (1.0, 0.0), (1, 1)), TypeError,
+         "must be integers of the same type, got: float"),
         (lambda: lax.slice(M, (0, 0), (3, 3)), TypeError, r"limit_indices \(3, 3\)"),
         (lambda: lax.slice(M, (2, 0), (1, 3)), TypeError, "greater than or equal"),
         (lambda: lax.slice(M, (0, 0), (1, 3), (0, 1)), TypeError, "strides must be"),

@@ -491,3 +491,11 @@ def test_einsum_parses_ellipsis_and_implicit_results():
     terms, result = einstein.expand(*einstein.parse("...ij, j", 2), [(5, 2, 3), (3,)])
     assert terms == [[("...", -1), "i", "j"], ["j"]]
     assert result == [("...", -1), "i"]
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "percentile"])
+@pytest.mark.parametrize("option", [{"overwrite_input": True}, {"out": np.zeros(())}])
+def test_quantiles_overwrite_nothing(name, option):
+    args = [jnp.ones(3), 0.5][: 1 + (name[-6:] != "median")]
+    with pytest.raises(ValueError, match="does not support overwrite_input"):
+        getattr(jnp, name)(*args, **option)

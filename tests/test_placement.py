@@ -223,3 +223,9 @@ def test_functions_that_place_are_like_others():
         f(1.0, 2.0)
     with pytest.raises(ValueError, match="prefix|Expected|structure"):
         minijit.jit(lambda x: [x], out_shardings=(where, where))(jnp.ones(2))
+
+
+def test_no_mesh_around_us_is_an_empty_one():
+    assert minijit.sharding.get_mesh().axis_names == ()
+    with minijit.set_mesh(mesh):
+        assert minijit.sharding.get_mesh().axis_names == ("rows", "columns")

@@ -311,3 +311,4 @@ def test_compiled_ahead_of_time():
     compiled = mj.jit(write(1, 2.0)).lower(ref).compile()
     compiled(ref)
     assert value(ref) == [0.0, 2.0, 0.0]
+    assert mj.device_get({"ref": ref})["ref"] is ref
