@@ -548,14 +548,26 @@ def test_every_operation_has_an_instruction_or_a_form():
     assert set(operations) - {"clamp"} <= known
 
 
-@pytest.mark.parametrize("n, kept", [(4, False), (8, True), (28, True), (100, False)])
-def test_loops_of_few_steps_stay_loops(n, kept):
-    # Written out, they would have no vectors.
+@pytest.mark.parametrize("n", [4, 8, 28, 100])
+def test_loops_of_more_steps_than_a_few_stay_loops(n):
+    # Written out, short ones would have no vectors, and long ones fill kilobytes.
     x = np.arange(600.0 * n, dtype="float32").reshape(600, n)
     f = mj.jit(lambda x: x * 2 + x[0])
     text = f.lower(x).compile().as_text("llvm")
-    assert ("llvm.loop.unroll.disable" in text) == kept
+    lines = text.split("\n")
+    loops = [line for line in lines if "label %loop" in line and "i1" in line]
+    kept = [line for line in loops if "!llvm.loop" in line]
+    assert len(loops) == 2 and len(kept) == (1 if n < 8 else 2)
     np.testing.assert_array_equal(f(x), x * 2 + x[0])
+
+
+def test_a_loop_is_made_into_few_instructions():
+    # With all steps that fit into a buffer written out there were 366.
+    x = np.arange(92 * 660, dtype="int32").reshape(92, 660) % 661
+    f = mj.jit(lambda x: x.argmin(1))
+    module = llvm_engine.optimised(f.lower(x).compile().as_text("llvm"))
+    assert sum(line.startswith("  ") for line in str(module).split("\n")) < 200
+    np.testing.assert_array_equal(f(x), x.argmin(1))
 
 
 def test_columns_are_not_gathered():
