@@ -1,11 +1,15 @@
 """Fourier transforms: NumPy's values, and transposes that are right."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.ops import fft as fft_ops
 from minijit.ops.fft import fft
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
@@ -99,3 +103,26 @@ def test_axes_without_elements():
         result = rfft(jnp.zeros((2, 0), "float32"))
         assert (result.shape, result.dtype) == ((2, 1), "complex64")
         assert not result.any()
+
+
+def test_transforms_load_no_more_than_they_run():
+    code = """
+import sys, minijit.numpy as jnp, numpy as np
+x = np.arange(24.0, dtype="float32").reshape(4, 6)
+for name in ("fft", "ifft", "rfft", "irfft"):
+    getattr(jnp.fft, name)(x)
+assert "scipy.fft" not in sys.modules
+import scipy.fft
+for name in ("fft2", "ifft2", "rfft2", "irfft2"):
+    given = x if name == "rfft2" else x + 0j
+    want = getattr(scipy.fft, name)(given)
+    assert np.array_equal(getattr(jnp.fft, name)(given), want), name
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("kind", ["fft2", "ifft2", "rfft2", "irfft2"])
+def test_a_scipy_that_has_them_elsewhere(kind, monkeypatch):
+    found = np.asarray(getattr(jnp.fft, kind)(x))
+    monkeypatch.setattr(fft_ops, "routines", lambda: None)
+    assert np.array_equal(getattr(jnp.fft, kind)(x), found)

@@ -561,9 +561,11 @@ def test_loops_of_more_steps_than_a_few_stay_loops(n):
     np.testing.assert_array_equal(f(x), x * 2 + x[0])
 
 
-def test_a_loop_is_made_into_few_instructions():
-    # With all steps that fit into a buffer written out there were 366.
-    x = np.arange(92 * 660, dtype="int32").reshape(92, 660) % 661
+@pytest.mark.parametrize("rows, n", [(92, 660), (5, 660)])
+def test_a_loop_is_made_into_few_instructions(rows, n):
+    # With all steps that fit into a buffer written out there were 366; and five times
+    # as many with the loop around it.
+    x = np.arange(rows * n, dtype="int32").reshape(rows, n) % (n + 1)
     f = mj.jit(lambda x: x.argmin(1))
     module = llvm_engine.optimised(f.lower(x).compile().as_text("llvm"))
     assert sum(line.startswith("  ") for line in str(module).split("\n")) < 200

@@ -8,15 +8,15 @@
 LLVM writes out all steps of a loop that has few of them before it looks for vectors,
 and then it finds none; and of a longer one, whose vectors it has made, several steps or
 all, for as long as they fit into what the machine's description calls a buffer, which
-is up to 512 instructions.  So all loops but the shortest bear a note: some run three to
-eight times as fast with it, and some are compiled in half the time.  And a loop that
-stores where an array says stays without vectors: to take each number's place out of a
-vector takes three times as long as the loop.
+is up to 512 instructions.  So all loops but the shortest bear a note, and so do the
+loops around them: some run three to eight times as fast with it, and some are compiled
+in half the time.  And a loop that stores where an array says stays without vectors: to
+take each number's place out of a vector takes three times as long as the loop.
 """
 
 from ...compile.loops.expressions import Load
 from ...compile.loops.graphs import postorder
-from ...compile.loops.statements import Store, statements
+from ...compile.loops.statements import For, Store, statements
 
 # Loops of fewer steps are written out: they have no whole vector of floats in them.
 FEWEST_STEPS = 8
@@ -47,7 +47,7 @@ class Notes:
         if stmt is None:
             return ""
         words = []
-        if isinstance(extent, str) or extent >= FEWEST_STEPS:
+        if isinstance(extent, str) or is_kept(stmt):
             words.append('!"llvm.loop.unroll.disable"')
         if stores_where_told(stmt):
             words.append('!"llvm.loop.vectorize.enable", i1 false')
@@ -60,6 +60,12 @@ class Notes:
 
     def text_of_notes(self):
         return "".join(f"{note}\n" for note in self.notes)
+
+
+def is_kept(loop):
+    """Whether a loop stays one: it has more than a few steps, or one inside it does."""
+    inside = (s.axis.extent for s in statements([loop]) if isinstance(s, For))
+    return not all(isinstance(n, int) and n < FEWEST_STEPS for n in inside)
 
 
 def stores_where_told(loop):
