@@ -7,12 +7,15 @@ from harness import alike
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import nn
-from minijit.compile.loops.statements import For, statements
+from minijit.compile.loops.expressions import Reduce
+from minijit.compile.loops.graphs import postorder
+from minijit.compile.loops.statements import For, expressions, statements
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.nests import in_long_rows
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.simplify.folding import simplify
-from minijit.run.llvm.kernels import KernelText
+from minijit.run.llvm.engine import optimised
+from minijit.run.llvm.kernels import KernelText, module_text
 
 pytestmark = [pytest.mark.chapter(23), pytest.mark.fusion]
 
@@ -71,6 +74,31 @@ def test_code_knows_where_in_memory_an_index_of_digits_is(f, shape):
         text = KernelText(kernel).text
         assert "udiv" not in text and "urem" not in text
     alike(mj.jit(f)(x), mj.jit(f, backend="eval")(x), rtol=1e-3, atol=1e-4)
+
+
+ROWS = {
+    "all of it": (lambda x: x.sum(), [9 * 6 * 40 * 16]),
+    "the last axes": (lambda x: x.max((1, 2, 3)), [6 * 40 * 16]),
+    "of two arrays": (lambda x: jnp.square(x - x[0]).sum((1, 2, 3)), [6 * 40 * 16]),
+    "of neighbours": (lambda x: jnp.square(jnp.diff(x, axis=0)).sum(), [8 * 3840]),
+    "in two pieces": (lambda x: jnp.abs(jnp.diff(x, axis=1)).sum(), [9, 5 * 640]),
+    "not along memory": (lambda x: x.sum((0, 1)), [9, 6]),
+    "of a row for all": (lambda x: (x * x[0, 0, 0]).sum((1, 2, 3)), [6, 40, 16]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_total_goes_through_memory_in_one_loop(name):
+    """Sixteen steps are too few to begin a loop for: four times JAX's time."""
+    (f, steps), x = ROWS[name], numbers(9, 6, 40, 16)
+    for kernel in kernels_of(f, x):
+        exprs = postorder(expressions(in_long_rows(kernel.body)))
+        total, = (e for e in exprs if type(e) is Reduce)
+        assert [axis.extent for axis in total.axes] == steps
+        # What digits two places share is computed, and LLVM finds that nothing asks.
+        text = str(optimised(module_text([KernelText(kernel)])))
+        assert "udiv" not in text and "urem" not in text
+    alike(mj.jit(f)(x), mj.jit(f, backend="eval")(x), rtol=1e-4, atol=1e-4)
 
 
 def test_what_asks_for_one_of_the_axes_keeps_its_loop():

@@ -122,15 +122,18 @@ SHORT = 32
 FEW = 1024
 
 
-def in_long_rows(body, times=1):
+def in_long_rows(body):
     """A kernel's statements; loops that memory goes through as one are one.
 
-    So a row of `y[i,j] = total(k: x[k,i,j])` has all i and j, be there ever so few j.
-    Rows without totals stay as they are where they are long enough.
-
-    Args:
-      times: how often the statements run.
+    So a row of `y[i,j] = total(k: x[k,i,j])` has all i and j, be there ever so few j,
+    and `y[i] = total(j, k: x[i,j,k])` has one loop.  Rows without totals stay as they
+    are where they are long enough.
     """
+    return with_rows(with_long_totals(body), 1)
+
+
+def with_rows(body, times):
+    """Statements that run so many times, their loops in long rows."""
     result = tuple(with_long_rows(stmt, times) for stmt in body)
     return body if result == body else result
 
@@ -142,7 +145,7 @@ def with_long_rows(stmt, times):
     if not axes:
         return stmt
     count = axes_in_one(axes, body, times)
-    inner = in_long_rows(body, times * count_of(axes))
+    inner = with_rows(body, times * count_of(axes))
     if count > 1:
         row, inner = as_one(axes[-count:], inner)
         axes[-count:] = [row]
@@ -184,18 +187,78 @@ def axes_in_one(axes, body, times):
     return count
 
 
+def with_long_totals(body):
+    """Statements whose totals go through memory in one loop, in place of several with
+    few steps in the last one."""
+    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    counts = {}
+    for total in totals:
+        counts[total.axes] = min(total_axes_in_one(total), counts.get(total.axes, 99))
+    new = {}
+    for axes, count in counts.items():
+        if count > 1:
+            one, names = digits_of(axes[-count:], "reduce")
+            new[axes] = (*axes[:-count], one), names
+    if not new:
+        return body
+
+    def renamed(expr):
+        if type(expr) is not Reduce or expr.axes not in new:
+            return None
+        axes, names = new[expr.axes]
+        return Reduce(expr.op, axes, tuple(Renamer(names)(expr.bodies)))
+
+    known = {}
+    exprs = lambda roots: substitute(list(roots), renamed, known)
+    return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
+
+
+def total_axes_in_one(total):
+    """How many of a total's last axes are to be one."""
+    axes = total.axes
+    plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in axes)
+    if len(axes) < 2 or not plain or axes[-1].extent >= SHORT or count_of(axes) < FEW:
+        return 1
+    inside = postorder(total.bodies)
+    loads = [e for e in inside if type(e) is Load]
+    asked = free_axes([a.extent for e in inside if type(e) is Reduce for a in e.axes
+                       if isinstance(a.extent, Expr)])  # fmt: skip
+    asked |= {e for e in postorder(total.bodies, skip=loads) if type(e) is Axis}
+    if asked & {*axes} or not any(stride_along(e, axes[-1]) == 1 for e in loads):
+        return 1
+    return neighbours(axes, loads)
+
+
+def neighbours(axes, accesses):
+    """How many of the last axes memory goes through as through one."""
+    count = 1
+    while count < len(axes):
+        outer, inner = axes[-count - 1], axes[-count]
+        if not all(stride_along(p, outer) == inner.extent * stride_along(p, inner)
+                   for p in accesses):  # fmt: skip
+            break
+        count += 1
+    return count
+
+
 def count_of(axes):
     """How many steps loops within each other have at most."""
     return math.prod(axis.bounds[1] + 1 for axis in axes)
 
 
-def as_one(axes, body):
-    """The axis of all steps of some loops, and their body at each of them."""
-    one, names, below = Axis(count_of(axes)), {}, 1
+def digits_of(axes, kind="loop"):
+    """The axis of all steps of some loops, and what each of theirs is at one of it."""
+    one, names, below = Axis(count_of(axes), kind), {}, 1
     for axis in reversed(axes):
         digit = op("floordiv", one, as_index(below))
         names[axis] = op("mod", digit, as_index(axis.extent))
         below *= axis.extent
+    return one, names
+
+
+def as_one(axes, body):
+    """The axis of all steps of some loops, and their body at each of them."""
+    one, names = digits_of(axes)
     return one, tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
 
 
