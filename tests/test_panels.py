@@ -85,27 +85,6 @@ def test_strides():
     assert steps_of(doubled) == {j: 2**60}
 
 
-def kernel_of(axes, *stores):
-    return nested(axes, stores)
-
-
-def test_the_innermost_loop_is_that_of_most_bytes():
-    i, j = Axis(64), Axis(32)
-    x, y, z = (Buffer(n, (64, 32), F32) for n in "xyz")
-    out = Buffer("out", (32, 64), F32)
-    total = op("add", Load(x, (i, j)), op("mul", Load(y, (i, j)), Load(z, (i, j))))
-    body = kernel_of([j, i], Store(out, (j, i), total))
-    loop, = panels.ordered(body)
-    assert (loop.axis, loop.body[0].axis) == (i, j)
-    assert panels.ordered((loop,)) == (loop,)
-    body = kernel_of([j, i], Store(out, (j, i), Load(x, (i, j))))
-    assert panels.ordered(body) == body
-    # A loop whose steps have an order stays where it is.
-    i = Axis(64, "serial")
-    body = kernel_of([j, i], Store(out, (j, i), Load(x, (i, j))))
-    assert panels.ordered(body) == body
-
-
 def steps_in(body):
     """How many steps all loops take together."""
     loops = [s for s in body if isinstance(s, For)]
@@ -201,8 +180,6 @@ def test_complex_numbers_are_turned_whole(dtype, shape, small_tiles):
     (lambda x: x[0][:, None] * x[1], (100, 100), None, {"panel_from": 0}),
     (lambda x: sum(jnp.roll(x, k).T for k in range(9)), (40, 40), "one tile",
      {"panel_from": 0}),
-    (lambda x: x.T * 2, (64, 64), "number of panels",
-     {"panel_from": 0, "most_panels": 0}),
 ])  # fmt: skip
 def test_what_stays_as_it_was_says_why(f, shape, rule, changes):
     with settings(**changes):
@@ -374,7 +351,7 @@ def test_lines_of_the_next_tile_are_asked_for(shape, whole, dtype):
         assert (lines[..., 0] == 1).all() and (lines[..., 1:] == 0).all()
 
 
-@pytest.mark.parametrize("straight, axis", [(0, 0), (1, 0), (2, 1)])
+@pytest.mark.parametrize("straight, axis", [(0, 0), (1, 1), (2, 1)])
 def test_what_goes_past_the_caches_is_read_in_long_runs(straight, axis):
     def f(x):
         pairs = [(y, y.T) for y in (x * 2, x + 1, jnp.exp(x))]
@@ -388,7 +365,7 @@ def test_what_goes_past_the_caches_is_read_in_long_runs(straight, axis):
         body = arrange(kernel.body)
     lengths = {"rows of x": 64, "columns of x": 512}
     numbers = found["panels"].numbers
-    # The innermost loop is over the columns if most results are straight.
+    # The innermost loop is over the columns if the first result is straight.
     names = ("rows of x", "columns of x")[:: -1 if axis else 1]
     assert [numbers["row"], numbers["read"]] == [lengths[name] for name in names]
     assert "streamed" in found

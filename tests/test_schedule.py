@@ -250,6 +250,13 @@ def test_an_access_says_how_far_it_goes():
     assert found.at == 4
 
 
+def test_a_digit_goes_on_by_what_it_does_on_average():
+    x, i = Buffer("x", (100, 4), f32), Axis(200)
+    pair = op("floordiv", i, as_index(2)), op("mod", i, as_index(2))
+    assert access_of(Load(x, pair)).along == {i: 8 + 4}
+
+
+
 def test_steps_that_meet_are_not_independent():
     (x, y), i, j = buffers("x", "y"), Axis(63), Axis(32)
     after = op("add", i, as_index(1))

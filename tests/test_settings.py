@@ -128,7 +128,6 @@ cases = {
     "panel_from": (lambda x: x.T * 2, [ones(64, 64)], 0),
     "panel_row": (lambda x: x.T * 2, [ones(64, 64)], 128, {"panel_from": 0}),
     "panel_read": (lambda x: x.T * 2, [ones(64, 64)], 64, {"panel_from": 0}),
-    "most_panels": (lambda x: x.T * 2, [ones(64, 64)], 0, {"panel_from": 0}),
     "stream_bytes": (lambda x: x.T * 2, [ones(64, 64)], 0, {"panel_from": 0}),
     "ask_ahead": (lambda x: x.T * 2, [ones(64, 64)], False, PAST_CACHES),
     "stream_row": (lambda x: x.T * 2, [ones(64, 64)], 128, PAST_CACHES),

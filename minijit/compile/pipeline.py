@@ -108,7 +108,6 @@ arrangements = Stage(
     "in_first_places",  # where an extreme stands, as two totals in any order
     "in_long_rows",  # loops that are one in memory, around totals
     "in_tiles",  # sums of products, in registers
-    "in_order",  # axes along which what panels would turn lies, outermost
     "in_lanes",  # elements of a block: lanes side by side
     "in_blocks",  # rows that several nests share, cut into blocks of columns
     "interchanged",  # totals over outer axes, in rows

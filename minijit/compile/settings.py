@@ -67,7 +67,6 @@ class Settings:
         will do; larger ones go through panels if they run along other axes.
       panel_row: bytes of a panel's row: a run that is long enough for memory to keep
         up.  panel_read: bytes of what is read at once from each row of a block.
-      most_panels: how many arrays of one kernel go through panels.
       stream_bytes: what is stored from panels goes past the caches if the array has so
         many bytes: the last cache would not keep it anyway.
       stream_row, stream_read: bytes of a panel's row, and of what is read at once, if
@@ -174,7 +173,6 @@ class Settings:
     panel_from: int = 1 << 15
     panel_row: int = 1 << 12
     panel_read: int = 1 << 8
-    most_panels: int = 4
     stream_bytes: int = 1 << 25
     stream_row: int = 1 << 8
     stream_read: int = 1 << 11

@@ -176,6 +176,9 @@ def layouts():
         "turned": (lambda x: x.T * 2, (of(4001, 4003),)),
         "turned and added": (lambda x, y: x.T + y, (x, of(400, 300))),
         "two turned": (swap, (of(64, 1024, 512),)),
+        "three turned": (
+            lambda x, y: (x * y * x[::-1]).transpose(2, 0, 1), (of(512, 16, 64),) * 2
+        ),
         "channels first": (lambda x: jnp.moveaxis(x, 3, 1) * 2, (of(64, 56, 56, 64),)),
         "four axes": (lambda x: x.transpose(3, 2, 0, 1), (of(8, 8, 128, 128),)),
         "concatenated": (lambda x, y: jnp.concatenate([x * 2, y + 1], 1), (x, x)),

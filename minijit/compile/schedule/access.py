@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Op, as_index
 from ..loops.graphs import free_axes, postorder, substitute
-from ..loops.index_rules import piece_of
+from ..loops.index_rules import digit_of, piece_of
 from ..loops.scalars import INDEX
 from ..loops.statements import Store
 from .nests import steps_of, terms_in_memory
@@ -24,8 +24,8 @@ class Access:
     """A load or store.
 
     Attributes:
-      steps: pairs (axis, how many bytes it goes on with it; nan if what is loaded, or
-        arithmetic of another kind, decides).
+      steps: pairs (axis, how many bytes it goes on with it, a digit of it on average;
+        nan if what is loaded, or arithmetic of another kind, decides).
       at: the byte where it begins, as far as it is known.
       clamped: the axes along which an index is kept in bounds.
     """
@@ -67,8 +67,9 @@ def access_of(place):
     at = sum(i.value * stride for i, stride in starts if type(i) is Const) * size
     steps = Counter()
     for part, stride in terms_in_memory(index, buffer):
-        for axis, n in steps_of(part).items():
-            steps[axis] += n * stride * size
+        number, below, _ = digit_of(part)
+        for axis, n in steps_of(number).items():
+            steps[axis] += n * stride * size / below
     order = sorted((a for a in steps if steps[a]), key=id)
     found = tuple((a, abs(steps[a])) for a in order)
     return Access(buffer, found, isinstance(place, Store), at, free_axes(clamped))

@@ -12,8 +12,7 @@ forgotten before its next number is wanted.  On the right lines are read whole: 
 of 16 x 16 numbers are turned in registers into a *panel*, an array in the cache, which
 is then gone through in the order of what is stored.
 
-There are two passes on the statements of a kernel: `in_order` chooses the innermost
-loop, and `in_panels` cuts the loops where no choice is good for all arrays.
+The pass `in_panels` cuts the loops of nests where no order is good for all arrays.
 """
 
 import math
@@ -168,27 +167,11 @@ def other_axis(axes, stores):
     return best if shorter >= BLOCK or noted("short axis", steps=shorter) else None
 
 
-def totals_move(stores, axes, order):
-    """Whether a total would be computed in each step of one more loop.
-
-    It stands in the loops down to the innermost one that it depends on.
-    """
-    totals = (e for e in postorder(expressions(stores)) if type(e) is Reduce)
-    return any(around(total, order) - around(total, axes) for total in totals)
-
-
-def around(expr, axes):
-    """The loops that have to stand around an expression, of those over some axes."""
-    inner = [n for n, axis in enumerate(axes) if axis in expr.free]
-    return {*axes[: inner[-1] + 1]} if inner else set()
-
-
 loop_rules |= {
-    "order of totals": (False, "totals would be computed again in other loops"),
     "small array": (False, "so small an array is in the first cache", "panel_from"),
     "short axis": (False, "an axis is shorter than a block of registers"),
     "whole loops": (False, "one store needs all that another one stores"),
-    "number of panels": (False, "too many arrays, or none, are turned", "most_panels"),
+    "no panels": (False, "no array is turned"),
     "one tile": (False, "all of it is one tile, with no loop around it"),
     "streamed": (True, "results are written past the caches", "stream_bytes"),
     "panels": (
@@ -199,27 +182,6 @@ loop_rules |= {
 
 
 # chapter 18
-# ---- the order of loops
-
-
-def in_order(axes, stores):
-    """The nest with that loop innermost along which the most bytes run."""
-    votes = Counter()
-    for access in (*loads_of(stores), *stores):
-        votes[runs_along(access)] += bytes_of(access)
-    best = max(reversed(axes), key=votes.__getitem__)
-    if votes[best] == votes[axes[-1]]:
-        return None
-    order = [*(a for a in axes if a is not best), best]
-    if totals_move(stores, axes, order):
-        noted("order of totals")
-        return None
-    return nested(order, stores)
-
-
-ordered = in_nests(in_order)
-
-
 # ---- panels
 
 
@@ -296,8 +258,7 @@ def in_panels(axes, stores):
     # What needs no panel reads lines in their order, and leaves them in the cache.
     sides = sorted(sides, key=lambda side: bool(turned(*side)))
     loads = [load for side in sides for load in turned(*side)]
-    if not loads or len(loads) > config.fusion.most_panels:
-        noted("number of panels", panels=len(loads))
+    if not (loads or noted("no panels")):
         return None
     # What is stored as it was read keeps a tile in the cache, beside the panels.
     count = len(loads) + bool(along and across)
@@ -314,4 +275,4 @@ def in_panels(axes, stores):
     return nested(loops, body)
 
 
-arrangements |= {"in_order": ordered, "in_panels": in_nests(in_panels)}
+arrangements |= {"in_panels": in_nests(in_panels)}

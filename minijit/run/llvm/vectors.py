@@ -31,7 +31,7 @@ from ...compile.loops.statements import (
     statements,
 )
 from ...compile.schedule.machine import host_cores, host_level
-from ...compile.schedule.nests import stride_along, strides_of
+from ...compile.schedule.nests import stride_along, strides_of, terms_in_memory
 from ...trace.base.config import config
 from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
@@ -227,18 +227,6 @@ PACKED = 8
 ALIGNED = 16
 
 
-def is_multiple(index, n, lane):
-    """Whether an index is surely a multiple of n, in the lane number 0."""
-    if index is lane:
-        return True
-    if isinstance(index, Const):
-        return index.value % n == 0
-    if not isinstance(index, Op) or index.name not in ("add", "mul"):
-        return False
-    choose = all if index.name == "add" else any
-    return choose(is_multiple(arg, n, lane) for arg in index.args)
-
-
 class WithinKernel(LaneWriter):
     """Writes operations of vectors into what another writer writes."""
 
@@ -413,16 +401,12 @@ class Lanes(Walker):
         All of what it is stored in begins at a multiple of 16 bytes, and so does it.
         """
         buffer, size = stmt.buffer, ALIGNED // stmt.buffer.dtype.itemsize
-        *outer, last = buffer.strides
-        *_, index = stmt.index
-        return (
-            not (self.totals or stmt.combine)
-            and buffer.space == "global"
-            and buffer.nbytes >= config.fusion.stream_bytes
-            and last == 1
-            and all(stride % size == 0 for stride in outer)
-            and is_multiple(index, size, self.axis)
-        )
+        if self.totals or stmt.combine or buffer.space != "global":
+            return False
+        places = terms_in_memory(stmt.index, buffer)
+        whole = all(n % size == 0 for part, n in places if part is not self.axis)
+        large = buffer.nbytes >= config.fusion.stream_bytes
+        return large and whole and self.follows(stmt)
 
     def as_memory(self, buffer, value):
         if is_half(buffer.dtype):
