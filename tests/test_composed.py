@@ -110,6 +110,28 @@ def test_the_largest_argument_decides_wherever_it_stands(name, args, kwargs):
     assert [steps_of(lambda: f(*args, **kwargs)) for _ in range(2)] == [0, 0]
 
 
+@pytest.mark.parametrize("name, args, kwargs", [
+    ("normal", ((calls.LARGE // 4, 4),), {}),
+    ("gumbel", (), {"shape": (calls.LARGE,)}),
+])  # fmt: skip
+def test_a_large_result_is_one_program_too(name, args, kwargs):
+    function = getattr(mj.random, name)
+    f, key = fresh(function), mj.random.key(3)
+    found = []
+    counts = [steps_of(lambda: found.append(f(key, *args, **kwargs))) for _ in "abc"]
+    assert counts == [0, 0, 0]
+    assert bits(found[0]) == bits(found[1]) == bits(found[2])
+    small = [bits(f(key, (8,))) for _ in range(20)]
+    assert all(x == bits(fresh(function)(key, (8,))) for x in small)
+    assert steps_of(lambda: f(key, (8,))) > 0
+
+
+def test_a_number_that_is_large_makes_no_array_large():
+    f, x = fresh(jnp.logaddexp), jnp.ones(3)
+    assert min(steps_of(lambda: f(x, calls.LARGE)) for _ in range(3)) >= calls.MANY
+    assert min(steps_of(lambda: f(x, 10**30)) for _ in range(3)) >= calls.MANY
+
+
 def test_what_values_decide_is_not_compiled_for_large_arrays():
     f, whole = fresh(jnp.unique), jnp.arange(calls.LARGE)
     assert len(f(whole)) == calls.LARGE and len(f(whole[:7])) == 7

@@ -16,10 +16,10 @@ these types, have cost what compiling costs.  So what is called a few times is n
 compiled, and what is called often takes at most about twice as long as if it had been
 known from the start which is cheaper.  Nobody can see it in the results.
 
-In those of other functions it would be seen.  So the types of their arguments alone
-decide: with a large array among them they are compiled for the first call, as it takes
-few more to earn that back; with small ones never.  The same call gives the same digits,
-however often it was made before.
+In those of other functions it would be seen.  So what they are given decides alone: if
+a large array is computed with, they are compiled for the first call, as it takes few
+more to earn that back; otherwise never.  The same call gives the same digits, however
+often it was made before.
 """
 
 import weakref
@@ -27,9 +27,9 @@ import weakref
 import numpy as np
 
 from ..trace import dtypes, primitives as prim, remainders, slicing
-from ..trace.api.calls import ELEMENTS, MANY
+from ..trace.api.calls import ELEMENTS, LARGE, MANY
 from ..trace.arguments import TraceInfo, function_source
-from ..trace.array import ArrayImpl, ShapedArray
+from ..trace.array import ArrayImpl, ShapedArray, array_classes
 from ..trace.base.config import config
 from ..trace.base.errors import left_out
 from ..trace.core import Array, BottomTrace, current
@@ -101,7 +101,10 @@ class Composed:
         before = bottom.steps
         result = self.function(*args, **kwargs)
         steps = bottom.steps - before
-        work = steps * (1 + max([x.size for x in arrays], default=0) // ELEMENTS)
+        sizes = [x.size for x in arrays]
+        if type(result) is ArrayImpl:
+            sizes.append(result.size)
+        work = steps * (1 + max(sizes, default=0) // ELEMENTS)
         self.is_composed = work >= MANY
         if known is not None and self.is_composed:
             known += work
@@ -121,12 +124,14 @@ class Composed:
         closed, tree = self.recorded(args, kwargs, arrays)
         if closed is None or config.fast_math:
             return None
-        return 0 if is_exact(closed) else self.compiled(closed, tree)
+        if is_exact(closed) or not is_large(closed.jaxpr):
+            return 0
+        return self.compiled(closed, tree)
 
     def program(self, args, kwargs, arrays, result):
         """What computes `result` out of arrays of these types, or None."""
         known, tree = tree_flatten(result)
-        if not known or not all(type(x) is ArrayImpl for x in known):
+        if not known or not all(is_array(type(x)) for x in known):
             return None
         closed, out_tree = self.recorded(args, kwargs, arrays)
         if closed is None or config.fast_math or not is_exact(closed):
@@ -182,7 +187,7 @@ def describe(x, arrays, key):
     and lists, tuples and dicts of those.
     """
     kind = type(x)
-    if kind is ArrayImpl:
+    if is_array(kind):
         if x._value is None:
             return False
         arrays.append(x)
@@ -205,6 +210,11 @@ def describe(x, arrays, key):
     return True
 
 
+def is_array(kind):
+    """Whether a class is of arrays in NumPy's memory, as that of random keys is."""
+    return kind is ArrayImpl or kind in array_classes.values()
+
+
 def is_dtype(x):
     """Whether x is `jnp.float32`, `np.float32` or `float`."""
     if isinstance(x, type):
@@ -215,7 +225,7 @@ def is_dtype(x):
 def replaced(x, leaves):
     """An argument with the next of `leaves` for each array in it."""
     kind = type(x)
-    if kind is ArrayImpl:
+    if is_array(kind):
         return next(leaves)
     if kind is tuple or kind is list:
         return kind(replaced(part, leaves) for part in x)
@@ -257,6 +267,12 @@ exact_of_integers = {
 }
 # If what they call is.
 exact_calls = {jit_p, cond_p, scan_p, while_p, custom_jvp_p, custom_vjp_p}
+
+
+def is_large(jaxpr):
+    """Whether a jaxpr computes with large arrays."""
+    atoms = (x for eqn in jaxpr.eqns for x in (*eqn.invars, *eqn.outvars))
+    return any(getattr(x.aval, "size", 0) >= LARGE for x in atoms)
 
 
 def is_exact(closed):

@@ -18,6 +18,7 @@ import dis
 import enum
 import functools
 import inspect
+import math
 import operator
 import os
 import sys
@@ -61,17 +62,24 @@ def explaining(function, label, results=False, made_by=None):
             where = kwargs.pop("out_sharding")
         try:
             # Looked up without a call: this is on the way of each operation.
-            most = 0
+            most, is_large = 0, False
             for x in (*args, *kwargs.values()) if kwargs else args:
                 if type(x) is ArrayImpl and x._value is not None:
                     most = x._value.size if x._value.size > most else most
-            if most >= LARGE and composed is None and ours and composed_calls:
+                elif type(x) is int:
+                    is_large = is_large or x >= LARGE
+                elif type(x) is tuple:
+                    is_large = is_large or is_large_shape(x)
+            is_large = is_large or most >= LARGE
+            if is_large and composed is None and ours and composed_calls:
                 composed = composed_calls["when repeated"](function, call, label)
-            if composed is not None and (most >= LARGE or composed.is_composed):
-                result = composed(args, kwargs, most >= LARGE)
+            if composed is not None and (is_large or composed.is_composed):
+                result = composed(args, kwargs, is_large)
             else:
                 before = bottom.steps
                 result = function(*args, **kwargs)
+                if type(result) is ArrayImpl and result._value.size > most:
+                    most = result._value.size
                 work = (bottom.steps - before) * (1 + most // ELEMENTS)
                 if work >= MANY and ours and composed_calls:
                     make = composed_calls["when repeated"]
@@ -104,11 +112,16 @@ def explaining(function, label, results=False, made_by=None):
     return call
 
 
+def is_large_shape(x):
+    """Whether a tuple could be the shape of a large array."""
+    return math.prod(n for n in x if type(n) is int) >= LARGE
+
+
 # How many primitives make a function a composed one, if its arrays are small, and with
-# how many elements a primitive counts as one more; with an array of how many elements a
-# call is looked at before it is made; what calls the function from then on, if there is
-# something: of (function, its wrapper, label) a function of (args, kwargs, whether an
-# array is large).
+# how many elements a primitive counts as one more; with how many elements an argument
+# or a result makes that a call is looked at before it is made; what calls the function
+# from then on, if there is something: of (function, its wrapper, label) a function of
+# (args, kwargs, whether something is large).
 MANY, ELEMENTS, LARGE = 4, 4000, 1 << 16
 composed_calls: dict = {}
 bottom = current.bottom
