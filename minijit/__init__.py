@@ -119,7 +119,7 @@ from .run.python import scalar_functions
 from . import ops
 from .trace.api import calls
 from .trace.base import demand
-from .trace import core as _core
+from .trace import core as _core, plans
 from .trace.jaxprs import jaxpr as _jaxpr
 from .trace.api import stages as _stages
 from .transform.derivatives import linearize as _linearize, transpose as _transpose
@@ -226,6 +226,7 @@ from .run.llvm import object_files
 from .run.calls import progress, shortcut_rows
 
 calls.composed_calls |= {"when repeated": demand.on_demand("ops.composed:Composed")}
+plans.programs |= {"large": demand.on_demand("ops.composed:of_large")}
 
 _on_demand += """
     api_util core dlpack export extend interpreters jax_modules:as_jax monitoring

@@ -13,8 +13,10 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.ops import composed
+from minijit.trace import plans
 from minijit.trace.api import calls
 from minijit.trace.core import current
+from minijit.trace.primitives import exp_p
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -151,6 +153,30 @@ n, half, corner = jnp.arange(1, 8), large.astype(jnp.float16), large[:3]
 def test_operators_are_the_functions_that_users_call(free, call):
     found = [bits(call()) for _ in range(4)]
     assert steps_of(call) == 0 and all(x == found[0] for x in found)
+
+
+def test_primitives_of_large_arrays_are_programs_too():
+    """As those that derivatives and batched functions are made of."""
+    x, f = large, lambda x: jnp.exp(x).sum()
+    slopes = [bits(mj.grad(f)(x)) for _ in range(3)]
+    assert slopes == [bits(jnp.exp(x))] * 3
+    rows = mj.vmap(lambda row: jnp.tanh(row) * row)(x)
+    assert bits(rows) == bits(mj.jit(lambda x: jnp.tanh(x) * x)(x))
+    made = [row[1].__qualname__ for key, row in plans.plans.items() if key[0] is exp_p]
+    assert any(name.startswith("of_large") for name in made)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])
+def test_what_is_exact_is_earned_by_primitives(free, dtype):
+    x = jnp.arange(calls.LARGE + 3).astype(dtype)
+    y = x[::-1]
+    for f, exact in ((lax.add, np.add), (lax.mul, np.multiply), (lax.max, np.maximum)):
+        found = [bits(f(x, y)) for _ in range(4)]
+        with np.errstate(all="ignore"):
+            wanted = exact(np.asarray(x), np.asarray(y))
+        assert found == [bits(jnp.asarray(wanted))] * 4
+    view = lax.reshape(x, (1, calls.LARGE + 3))
+    assert np.shares_memory(np.asarray(x), np.asarray(view))
 
 
 def test_errors_of_operators_are_those_of_operators():

@@ -20,12 +20,18 @@ In those of other functions it would be seen.  So what they are given decides al
 a large array is computed with, they are compiled for the first call, as it takes few
 more to earn that back; otherwise never.  The same call gives the same digits, however
 often it was made before.
+
+Derivatives and batched functions evaluate primitives by themselves.  `of_large` has the
+same rules for one of those, if an array is large.
 """
 
 import weakref
+from functools import partial
 
 import numpy as np
 
+from ..compile.lower.calls import uncompiled
+from ..compile.lower.walk import fallbacks
 from ..trace import dtypes, primitives as prim, remainders, slicing
 from ..trace.api.calls import ELEMENTS, LARGE, MANY
 from ..trace.arguments import TraceInfo, function_source
@@ -43,7 +49,7 @@ from ..transform.control_flow.branches import cond_p
 from ..transform.control_flow.while_and_scan import scan_p, while_p
 from ..transform.custom.custom_derivatives import custom_jvp_p, custom_vjp_p
 from ..transform.derivatives.linearize import add_any_p
-from ..transform.pieces import compiled, loop_traces
+from ..transform.pieces import compiled, jaxpr_of, loop_traces
 from ..transform.stop_gradient import stop_gradient_p
 from . import bits, cumulative, elementary, prng, rounding, scatter, sorting, windows
 
@@ -168,6 +174,40 @@ class Composed:
             return None, None
 
 
+def of_large(primitive, avals, params, function):
+    """What computes a primitive of large arrays, in place of a function of NumPy's.
+
+    What only moves elements NumPy does as well, and much of it without a copy.
+    """
+    if primitive in moving or primitive in fallbacks or config.fast_math:
+        return function
+    bind = partial(primitive.bind, **params)
+    closed = jaxpr_of(lambda *xs: [bind(*xs)], avals, primitive.name)
+    if uncompiled(closed.jaxpr.eqns[0]):
+        return function
+    run = compiled(closed)
+
+    def program(*values, **params):
+        result, = run(*map(ArrayImpl, values, avals))
+        return result._value
+
+    return Earned(function, program, avals) if is_exact(closed) else program
+
+
+class Earned:
+    """A function of NumPy's until that has cost what it costs to compile `program`."""
+
+    def __init__(self, function, program, avals):
+        self.function, self.program, self.work = function, program, 0
+        self.each = 1 + max(x.size for x in avals) // ELEMENTS
+
+    def __call__(self, *values, **params):
+        if self.work >= PROGRAM + EQUATION:
+            return self.program(*values)
+        self.work += self.each
+        return self.function(*values, **params)
+
+
 class Program:
     """A compiled call: a function of the list of its arrays."""
 
@@ -236,6 +276,14 @@ def replaced(x, leaves):
     return x
 
 
+# Primitives that move elements.
+moving = {
+    *(prim.broadcast_in_dim_p, prim.transpose_p, prim.reshape_p, prim.squeeze_p),
+    *(prim.slice_p, prim.concatenate_p, prim.iota_p, slicing.rev_p, slicing.pad_p),
+    *(slicing.dynamic_slice_p, slicing.dynamic_update_slice_p, scatter.gather_p),
+    *(prim.copy_p, stop_gradient_p),
+}
+
 # ---- which programs have one right result
 
 # Of numbers that are real, whatever their dtype is.
@@ -244,7 +292,7 @@ exact_of_reals = {
     *(elementary.square_p, remainders.rem_p, remainders.floor_p, add_any_p),
     *(rounding.ceil_p, rounding.round_p, rounding.is_finite_p, rounding.nextafter_p),
     *(rounding.clamp_p, rounding.reduce_precision_p, prim.max_p, prim.min_p),
-    *(prim.sign_p, prim.abs_p, prim.copy_p, prim.convert_element_type_p),
+    *(prim.sign_p, prim.abs_p, prim.convert_element_type_p),
     *(prim.eq_p, prim.ne_p, prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p),
     *(prim.and_p, prim.or_p, prim.xor_p, prim.not_p),
     *(bits.shift_left_p, bits.shift_right_logical_p, bits.shift_right_arithmetic_p),
@@ -252,10 +300,7 @@ exact_of_reals = {
     *(prim.reduce_and_p, prim.reduce_or_p, prim.reduce_xor_p, prim.reduce_max_p),
     *(prim.reduce_min_p, prim.argmax_p, prim.argmin_p, sorting.sort_p, sorting.top_k_p),
     *(cumulative.cummax_p, cumulative.cummin_p, prng.threefry2x32_p),
-    *(prim.broadcast_in_dim_p, prim.transpose_p, prim.reshape_p, prim.squeeze_p),
-    *(prim.slice_p, prim.concatenate_p, prim.iota_p, prim.select_n_p, slicing.rev_p),
-    *(slicing.pad_p, slicing.dynamic_slice_p, slicing.dynamic_update_slice_p),
-    *(scatter.gather_p, stop_gradient_p),
+    *(prim.select_n_p, *moving),
 }
 # Of integers, which wrap, in any order.
 exact_of_integers = {

@@ -21,6 +21,7 @@ import numpy as np
 from .array import ArrayImpl, ShapedArray, eval_on_numpy, known_aval, result_avals
 from .base.config import config
 from .core import eval_rules, prepared
+from .dtypes import bfloat16
 from .numpy_values import quiet
 from .remembered import is_plain
 
@@ -29,6 +30,10 @@ from .remembered import is_plain
 # theirs as long as they live).
 plans: dict = {}
 LIMIT = 4096
+# What takes the place of NumPy's function where an array has so many elements, if there
+# is something: of (primitive, types of the arguments, params, NumPy's function).
+LARGE = 1 << 16
+programs: dict = {}
 overrides = config.overrides
 types_of = operator.attrgetter("aval")
 
@@ -66,7 +71,7 @@ def make_plan(primitive, flags, args, params):
     """The results by the plan for types that are equal to those of `args`, or None.
 
     If there is none, the next operation of this kind will have one.  The long way,
-    which this one goes, checks what NumPy gives against the types.
+    which this one goes if its arrays are small, checks what NumPy gives.
     """
     rule = eval_rules.get(primitive)
     function = numpy_function(rule)
@@ -91,7 +96,12 @@ def make_plan(primitive, flags, args, params):
             plans.clear()
         aval = known_aval(aval.shape, aval.dtype, aval.weak_type)
         function = for_types(function, avals, params, aval.dtype)
+        is_large = programs and max(x.size for x in (aval, *avals)) >= LARGE
+        if is_large:
+            function = programs["large"](primitive, avals, params, function)
         plans[key] = rule, function, aval.dtype, aval, avals
+        if is_large:  # The first operation has the digits of the next ones.
+            return planned(primitive, args, params)
     return None
 
 
@@ -119,7 +129,8 @@ def is_of_numpy(x):
 
 
 def has_numpy_dtype(aval):
-    return type(aval) is ShapedArray and aval.dtype.kind in "biufc"
+    known = type(aval) is ShapedArray and isinstance(aval.dtype, np.dtype)
+    return known and (aval.dtype.kind in "biufc" or aval.dtype == bfloat16)
 
 
 prepared.append(planned)
