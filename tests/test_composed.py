@@ -175,8 +175,13 @@ def test_what_is_exact_is_earned_by_primitives(free, dtype):
         with np.errstate(all="ignore"):
             wanted = exact(np.asarray(x), np.asarray(y))
         assert found == [bits(jnp.asarray(wanted))] * 4
-    view = lax.reshape(x, (1, calls.LARGE + 3))
-    assert np.shares_memory(np.asarray(x), np.asarray(view))
+
+
+def test_what_numpy_has_without_a_copy_stays_so(free):
+    f = fresh(jnp.reshape)
+    for view in (lambda x: f(x, (3, -1)), lambda x: x.reshape(-1), lambda x: x[5:]):
+        found = [view(large) for _ in range(5)]
+        assert all(np.shares_memory(np.asarray(large), np.asarray(y)) for y in found)
 
 
 def test_errors_of_operators_are_those_of_operators():

@@ -31,7 +31,6 @@ from functools import partial
 import numpy as np
 
 from ..compile.lower.calls import uncompiled
-from ..compile.lower.walk import fallbacks
 from ..trace import dtypes, primitives as prim, remainders, slicing
 from ..trace.api.calls import ELEMENTS, LARGE, MANY
 from ..trace.arguments import TraceInfo, function_source
@@ -142,6 +141,8 @@ class Composed:
         closed, out_tree = self.recorded(args, kwargs, arrays)
         if closed is None or config.fast_math or not is_exact(closed):
             return None
+        if all(map(is_view, closed.jaxpr.eqns)):
+            return None
         same = out_tree == tree and closed.out_avals == [x.aval for x in known]
         return self.compiled(closed, tree) if same else None
 
@@ -175,15 +176,11 @@ class Composed:
 
 
 def of_large(primitive, avals, params, function):
-    """What computes a primitive of large arrays, in place of a function of NumPy's.
-
-    What only moves elements NumPy does as well, and much of it without a copy.
-    """
-    if primitive in moving or primitive in fallbacks or config.fast_math:
-        return function
+    """What computes a primitive of large arrays, in place of a function of NumPy's."""
     bind = partial(primitive.bind, **params)
     closed = jaxpr_of(lambda *xs: [bind(*xs)], avals, primitive.name)
-    if uncompiled(closed.jaxpr.eqns[0]):
+    eqn, = closed.jaxpr.eqns
+    if is_view(eqn) or uncompiled(eqn) or config.fast_math:
         return function
     run = compiled(closed)
 
@@ -191,15 +188,16 @@ def of_large(primitive, avals, params, function):
         result, = run(*map(ArrayImpl, values, avals))
         return result._value
 
-    return Earned(function, program, avals) if is_exact(closed) else program
+    most = max(x.size for x in (*avals, *closed.out_avals))
+    return Earned(function, program, most) if is_exact(closed) else program
 
 
 class Earned:
     """A function of NumPy's until that has cost what it costs to compile `program`."""
 
-    def __init__(self, function, program, avals):
+    def __init__(self, function, program, elements):
         self.function, self.program, self.work = function, program, 0
-        self.each = 1 + max(x.size for x in avals) // ELEMENTS
+        self.each = 1 + elements // ELEMENTS
 
     def __call__(self, *values, **params):
         if self.work >= PROGRAM + EQUATION:
@@ -276,14 +274,6 @@ def replaced(x, leaves):
     return x
 
 
-# Primitives that move elements.
-moving = {
-    *(prim.broadcast_in_dim_p, prim.transpose_p, prim.reshape_p, prim.squeeze_p),
-    *(prim.slice_p, prim.concatenate_p, prim.iota_p, slicing.rev_p, slicing.pad_p),
-    *(slicing.dynamic_slice_p, slicing.dynamic_update_slice_p, scatter.gather_p),
-    *(prim.copy_p, stop_gradient_p),
-}
-
 # ---- which programs have one right result
 
 # Of numbers that are real, whatever their dtype is.
@@ -292,7 +282,7 @@ exact_of_reals = {
     *(elementary.square_p, remainders.rem_p, remainders.floor_p, add_any_p),
     *(rounding.ceil_p, rounding.round_p, rounding.is_finite_p, rounding.nextafter_p),
     *(rounding.clamp_p, rounding.reduce_precision_p, prim.max_p, prim.min_p),
-    *(prim.sign_p, prim.abs_p, prim.convert_element_type_p),
+    *(prim.sign_p, prim.abs_p, prim.copy_p, prim.convert_element_type_p),
     *(prim.eq_p, prim.ne_p, prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p),
     *(prim.and_p, prim.or_p, prim.xor_p, prim.not_p),
     *(bits.shift_left_p, bits.shift_right_logical_p, bits.shift_right_arithmetic_p),
@@ -300,7 +290,10 @@ exact_of_reals = {
     *(prim.reduce_and_p, prim.reduce_or_p, prim.reduce_xor_p, prim.reduce_max_p),
     *(prim.reduce_min_p, prim.argmax_p, prim.argmin_p, sorting.sort_p, sorting.top_k_p),
     *(cumulative.cummax_p, cumulative.cummin_p, prng.threefry2x32_p),
-    *(prim.select_n_p, *moving),
+    *(prim.broadcast_in_dim_p, prim.transpose_p, prim.reshape_p, prim.squeeze_p),
+    *(prim.slice_p, prim.concatenate_p, prim.iota_p, prim.select_n_p, slicing.rev_p),
+    *(slicing.pad_p, slicing.dynamic_slice_p, slicing.dynamic_update_slice_p),
+    *(scatter.gather_p, stop_gradient_p),
 }
 # Of integers, which wrap, in any order.
 exact_of_integers = {
@@ -312,6 +305,16 @@ exact_of_integers = {
 }
 # If what they call is.
 exact_calls = {jit_p, cond_p, scan_p, while_p, custom_jvp_p, custom_vjp_p}
+
+
+def is_view(eqn):
+    """Whether NumPy has the result of an equation in the memory of its operand."""
+    if eqn.primitive is prim.slice_p:
+        operand, sizes = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+        return eqn.params["strides"] is None and operand[1:] == sizes[1:]
+    if eqn.primitive is prim.reshape_p:
+        return eqn.params["dimensions"] is None
+    return eqn.primitive in (prim.squeeze_p, stop_gradient_p)
 
 
 def is_large(jaxpr):
