@@ -273,6 +273,10 @@ def test_errors_are_those_of_the_function(free):
         f(a, a)
     with pytest.raises(TypeError, match=r"jnp.hypot was given(.|\n)*test_composed.py"):
         f(a, a[:2])
+    for call in (lambda: f(), lambda: mj.jit(f)(a)):
+        with pytest.raises(TypeError, match=r"missing \d required") as raised:
+            call()
+        assert "jnp.hypot" not in str(raised.value)
     gone = jnp.asarray(x)
     gone.delete()
     with pytest.raises(RuntimeError, match="deleted"):

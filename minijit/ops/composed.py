@@ -32,7 +32,7 @@ import numpy as np
 
 from ..compile.lower.calls import uncompiled
 from ..trace import dtypes, primitives as prim, remainders, slicing
-from ..trace.api.calls import ELEMENTS, LARGE, MANY
+from ..trace.api.calls import ELEMENTS, LARGE, MANY, passing
 from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray, array_classes
 from ..trace.base.config import config
@@ -173,6 +173,10 @@ class Composed:
             return trace_closed(flat, [x.aval for x in arrays], info), out_tree
         except Exception:
             return None, None
+
+
+# An error of the call itself is none of the function's, as without this class.
+passing.add(Composed.__call__.__code__)
 
 
 def of_large(primitive, avals, params, function):
