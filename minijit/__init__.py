@@ -7,7 +7,7 @@ __version__ = "0.1.0"
 
 _on_demand = ["errors"]
 _listed = lambda: _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, _listed, _on_demand)
+_names.front(globals(), _listed, _on_demand)
 
 # chapter 3
 from . import numpy

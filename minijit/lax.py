@@ -180,7 +180,7 @@ def tile(operand, reps):
 
 _inner = "Tracer aval_of dilated_size fold monoids to_numpy transposed_padding"
 _listed = lambda: _names.public_names(globals(), besides=_inner)
-__dir__, __getattr__ = _names.front(__name__, _listed)
+_names.front(globals(), _listed)
 
 # chapter 9
 from .transform.batching.collectives import (

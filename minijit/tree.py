@@ -38,4 +38,4 @@ from .tree_util import (
 from .trace.trees.tools import static as static
 
 __all__ += ["broadcast", "reduce_associative", "static"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.front(globals(), __all__)

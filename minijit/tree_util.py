@@ -57,4 +57,4 @@ from .trace.base import names as _names
 calls.explain_calls("tree_util", globals())
 
 __all__ = _names.public_names(globals(), besides="Any")
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.front(globals(), __all__)

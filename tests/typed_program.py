@@ -1,6 +1,6 @@
 """A user's program, for type checkers: what it asserts is what they must infer."""
 
-from typing import Any, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -43,6 +43,22 @@ step: dict[str, Array] = mj.tree.map(lambda w, g: w - 0.1 * g, params, gradients
 carry, ys = lax.scan(lambda c, v: (c + v, c), 0.0, jnp.arange(3.0))
 print(lax.scan.traces, jnp.linalg.solve.traces)
 assert_type(jnp.linalg.inv(jnp.eye(3)), Array)
+# Functions that others make, and those that give back this or that.
+assert_type(jnp.add(jnp.sin(x), 1) // 2 == 3, Array)
+assert_type(jnp.nansum(x, axis=0), Array)
+assert_type(jnp.float32(jnp.hanning(3)[0]), Array)
+assert_type(jnp.fft.fft(x, 4), Array)
+assert_type(nn.relu(random.laplace(key, (2,))), Array)
+assert_type(jnp.where(x > 0, x, 0.0), Array)
+assert_type(jnp.where(x > 0), tuple[Array, ...])
+assert_type(jnp.linalg.eigh(jnp.eye(3)).eigenvalues, Array)
+if TYPE_CHECKING:
+    # What is wrong is told: a comment that excuses nothing is an error of its own.
+    jnp.sinn(x)  # type: ignore[attr-defined]
+    jnp.promote_args("sin", x)  # type: ignore[attr-defined]
+    jnp.sum(x, axis="rows")  # type: ignore[arg-type]
+    nn.relu("x")  # type: ignore[arg-type]
+    x.shape = (2,)  # type: ignore[assignment]
 compiled = loss.lower(params, x, y).compile()
 print(compiled, mj.devices()[0].platform, float(value), x.at[0].set(1.0))
 with mj.enable_x64(True), mj.disable_jit():

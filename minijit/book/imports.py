@@ -67,7 +67,7 @@ def executed(tree: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a tree, but for those that are there for type checkers alone."""
     yield tree
     inner = ast.iter_child_nodes(tree)
-    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
+    if isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING"):
         inner = iter(tree.orelse)
     for node in inner:
         yield from executed(node)

@@ -19,7 +19,7 @@ import numpy as np
 from ..ops.composed import compiled_by_now
 
 MODULES = (
-    "", "numpy", "lax",
+    "", "lax",
 )
 
 # What an argument is called by in `calls.kinds` -> its type.

@@ -17,7 +17,7 @@ from ..transform.custom.rule_checks import (
     zero_from_primal as zero_from_primal,
 )
 
-__dir__, __getattr__ = _names.front(__name__, lambda: _names.public_names(globals()))
+_names.front(globals(), lambda: _names.public_names(globals()))
 
 # chapter 16, brought along
 from ..ops.linear_calls import linear_call as linear_call

@@ -63,4 +63,4 @@ def clear_event_listeners():
 
 __all__ = [name for name in globals() if "event" in name or "scalar" in name]
 __all__ = [name for name in __all__ if not name.startswith("_")]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.front(globals(), __all__)

@@ -294,4 +294,4 @@ __all__ = """
 """.split()
 makers = {*__all__} - {"Initializer", "ones", "zeros"}
 calls.explain_calls("nn.initializers", globals(), results=makers)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.front(globals(), __all__)

@@ -1,10 +1,13 @@
 """Bits packed into bytes, and unpacked."""
 
+from __future__ import annotations
+
 import builtins
 
 import numpy as np
 
 from ..trace import slicing
+from ..trace.types import Array, ArrayLike
 from .arguments import canonical_axis
 from .core import arrays, as_array, convert, truth
 from .padding import pad
@@ -13,7 +16,7 @@ from .reducing import sum
 from .shapes import ravel, reshape
 
 
-def packbits(a, axis=None, bitorder="big"):
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Eight bools as one uint8.  JAX: `jnp.packbits`."""
     x, = arrays("packbits", a)
     if x.dtype.kind not in "biu":
@@ -36,7 +39,10 @@ def bit_weights(bitorder):
     return as_array(weights if bitorder == "little" else weights[::-1])
 
 
-def unpackbits(a, axis=None, count=None, bitorder="big"):
+def unpackbits(
+    a: ArrayLike, axis: int | None = None, count: int | None = None,
+    bitorder: str = "big",
+) -> Array:
     """The bits of uint8 numbers.  JAX: `jnp.unpackbits`."""
     x, = arrays("unpackbits", a)
     if x.dtype != np.uint8:

@@ -1,10 +1,14 @@
 """Differences, gradients, integrals and interpolation along an axis."""
 
+from __future__ import annotations
+
 import builtins
+from typing import Any
 
 import numpy as np
 
 from ..trace import dtypes, primitives
+from ..trace.types import Array, ArrayLike, Axis
 from .arguments import canonical_axes, canonical_axis, check_arraylike, static_int
 from .core import (
     absolute,
@@ -29,7 +33,10 @@ from .shapes import along_axis, broadcast_to, moveaxis, ravel
 from .sorting import searchsorted, sort_together
 
 
-def diff(a, n=1, axis=-1, prepend=None, append=None):
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
     """Differences of neighbours, n times over.  JAX: `jnp.diff`."""
     x, = arrays("diff", a)
     n = static_int(n, "the argument 'n' of jnp.diff")
@@ -61,7 +68,9 @@ def edge_values(name, value, x, axis):
     return value if value.ndim else broadcast_to(value, shape)
 
 
-def ediff1d(ary, to_end=None, to_begin=None):
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     """Differences of neighbours, flat, between given ends.  JAX: same name."""
     x = ravel(ary)
     result = primitives.sub(x[1:], x[:-1])
@@ -74,7 +83,9 @@ def ediff1d(ary, to_end=None, to_begin=None):
     return result
 
 
-def gradient(f, *varargs, axis=None, edge_order=None):
+def gradient(
+    f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int | None = None
+) -> Any:
     """Central differences, one-sided at the ends.  JAX: `jnp.gradient`.
 
     Args:
@@ -133,7 +144,9 @@ def gradient_along(x, h, axis):
     return concatenate([ends[0], inner, ends[1]], axis)
 
 
-def trapezoid(y, x=None, dx=1.0, axis=-1):
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """The integral by the trapezoid rule.  JAX: `jnp.trapezoid`."""
     if x is None:
         y, = promote_args_inexact("trapezoid", y)
@@ -151,7 +164,10 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     return 0.5 * sum(widths * (y[..., 1:] + y[..., :-1]), -1)
 
 
-def interp(x, xp, fp, left=None, right=None, period=None):
+def interp(
+    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | str | None = None,
+    right: ArrayLike | str | None = None, period: ArrayLike | None = None,
+) -> Array:
     """Linear interpolation between the points (xp, fp), xp rising.  JAX: same name.
 
     Args:
@@ -196,7 +212,10 @@ def periodic_points(x, xp, fp, period):
     return x, xp, concatenate([fp[-1:], fp, fp[:1]])
 
 
-def unwrap(p, discont=None, axis=-1, period=2 * pi):
+def unwrap(
+    p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1,
+    period: ArrayLike = 2 * pi,
+) -> Array:
     """Without jumps of more than half a period between neighbours.  JAX: same name."""
     check_arraylike("unwrap", p, period, *([] if discont is None else [discont]))
     p, period = promote_dtypes([p, period])

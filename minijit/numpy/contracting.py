@@ -1,9 +1,13 @@
 """Products of matrices and arrays: `dot`, `tensordot`, `matmul`."""
 
+from __future__ import annotations
+
 import builtins
 from functools import lru_cache
+from typing import Any
 
 from ..trace import dtypes, primitives
+from ..trace.types import Array, ArrayLike, DTypeLike
 from .arguments import alike, canonical_axis
 from .core import arrays, convert
 from .shapes import transpose
@@ -37,13 +41,19 @@ def contract_last(name, x, y, precision, dtype):
     return contract(name, x, y, (axes, ((), ())), precision, dtype)
 
 
-def dot(a, b, *, precision=None, preferred_element_type=None):
+def dot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products over a's last and b's second to last axis.  JAX: `jnp.dot`."""
     x, y = arrays("dot", a, b)
     return contract_last("dot", x, y, precision, preferred_element_type)
 
 
-def tensordot(a, b, axes=2, *, precision=None, preferred_element_type=None):
+def tensordot(
+    a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products over pairs of axes, or the last of a and first of b.
 
     JAX: `jnp.tensordot`.
@@ -81,7 +91,10 @@ def paired_axes(x, y, axes):
     )
 
 
-def matmul(a, b, *, precision=None, preferred_element_type=None):
+def matmul(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The matrix product; leading axes broadcast.  JAX: `jnp.matmul`.
 
     Only axes that both arrays have are batch dimensions of the `dot_general`: what is

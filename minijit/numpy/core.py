@@ -13,9 +13,12 @@ docstring gives no errors, arguments that are no arrays or numbers raise TypeErr
 shapes that do not fit raise TypeError or ValueError.
 """
 
+from __future__ import annotations
+
+from ..trace.types import Array, ArrayLike, Axis, Binary, Unary
 from ..trace import dtypes, primitives
 from ..trace.array import ArrayImpl, known_aval
-from ..trace.core import Array, operators
+from ..trace.core import operators
 from ..trace.numpy_values import quietly
 from .arguments import alike, check_inexact, check_promotable, is_inexact
 from .arguments import joint_rank, known_value, named, operand, unwrapped, with_number
@@ -83,7 +86,7 @@ def promote_args(name, *args):
     return promote_shapes(name, promote_dtypes(args))
 
 
-def binary(name, operation, promote=promote_args):
+def binary(name, operation, promote=promote_args) -> Binary:
     """The function `name` of two arrays: promote, then bind."""
 
     def function(x, y, /):
@@ -113,7 +116,7 @@ def promote_args_inexact(name, *args):
     return promote_shapes(name, promote_dtypes(args, dtypes.to_inexact_dtype))
 
 
-def unary(name, operation, promote=promote_args_inexact):
+def unary(name, operation, promote=promote_args_inexact) -> Unary:
     """The function `name` of one array: promote, then bind."""
 
     def function(x, /):
@@ -130,14 +133,14 @@ true_divide = binary("true_divide", primitives.div_p.bind, promote_args_inexact)
 divide = binary("divide", primitives.div_p.bind, promote_args_inexact)
 
 
-def add(x, y, /):
+def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Elementwise sum; `or` of bools.  JAX: `jnp.add`."""
     x, y = promote_args("add", x, y)
     operation = primitives.or_p if x.aval.dtype.kind == "b" else primitives.add_p
     return operation.bind(x, y)
 
 
-def multiply(x, y, /):
+def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Elementwise product; `and` of bools.  JAX: `jnp.multiply`."""
     x, y = promote_args("multiply", x, y)
     operation = primitives.and_p if x.aval.dtype.kind == "b" else primitives.mul_p
@@ -239,7 +242,7 @@ def arrays(name, *args):
     return [as_array(x) for x in args]
 
 
-def absolute(x, /):
+def absolute(x: ArrayLike, /) -> Array:
     """Elementwise |x|, real for complex x.  JAX: `jnp.absolute`."""
     x, = arrays("absolute", x)
     return x if x.dtype.kind in "bu" else primitives.abs(x)
@@ -253,7 +256,7 @@ abs = absolute
 later: dict = {}
 
 
-def comparison(name, operation):
+def comparison(name, operation) -> Binary:
     """The function `name` that orders two arrays."""
 
     def function(x, y, /):
@@ -318,23 +321,18 @@ def like(x, value):
     return convert(value, x.dtype, x.weak_type and x.ndim == 0)
 
 
-def logical(name, operation):
-    """The function `name` of one or two arrays taken as truth values."""
-
-    def promote(name, *args):
-        return map(truth, promote_args(name, *args))
-
-    one = operation is primitives.bitwise_not
-    return (unary if one else binary)(name, operation, promote)
+def promote_truths(name, *args):
+    """As `promote_args`, taken as truth values."""
+    return map(truth, promote_args(name, *args))
 
 
-logical_not = logical("logical_not", primitives.bitwise_not)
-logical_and = logical("logical_and", primitives.bitwise_and)
-logical_or = logical("logical_or", primitives.bitwise_or)
-logical_xor = logical("logical_xor", primitives.bitwise_xor)
+logical_not = unary("logical_not", primitives.bitwise_not, promote_truths)
+logical_and = binary("logical_and", primitives.bitwise_and, promote_truths)
+logical_or = binary("logical_or", primitives.bitwise_or, promote_truths)
+logical_xor = binary("logical_xor", primitives.bitwise_xor, promote_truths)
 
 
-def isnan(x, /):
+def isnan(x: ArrayLike, /) -> Array:
     """Where x is not a number.  JAX: `jnp.isnan`."""
     x, = arrays("isnan", x)
     return primitives.ne(x, x)
@@ -363,17 +361,17 @@ def shape_of(name, a):
     return np.shape(unwrapped(a))
 
 
-def shape(a):
+def shape(a: ArrayLike) -> tuple[int, ...]:
     """The sizes of the axes, as a tuple of ints.  JAX: `jnp.shape`."""
     return shape_of("shape", a)
 
 
-def ndim(a):
+def ndim(a: ArrayLike) -> int:
     """How many axes there are.  JAX: `jnp.ndim`."""
     return len(shape_of("ndim", a))
 
 
-def size(a, axis=None):
+def size(a: ArrayLike, axis: Axis = None) -> int:
     """How many elements there are, or how many along axes.  JAX: `jnp.size`."""
     sizes = shape_of("size", a)
     return math.prod(sizes[i] for i in canonical_axes(axis, len(sizes)))

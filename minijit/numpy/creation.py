@@ -1,11 +1,16 @@
 """More ways to make arrays: grids, triangles, diagonals; and from other libraries."""
 
+from __future__ import annotations
+
 import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..trace import dtypes, primitives, slicing
 from ..trace.core import Tracer
+from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform import tangents
 from ..transform.batching.vmap import vmap
 from ..transform.control_flow.api import cond
@@ -31,17 +36,25 @@ from .mathematics import log10
 from .shapes import along_axis, broadcast_to, moveaxis, ravel
 
 
-def empty(shape, dtype=None, *, device=None):
+def empty(
+    shape: int | Shape, dtype: DTypeLike | None = None, *, device: Any = None
+) -> Array:
     """As `zeros`: nothing here is ever uninitialised.  JAX: `jnp.empty`."""
     return placed(constant(shape, 0, dtype, "empty"), device)
 
 
-def empty_like(prototype, dtype=None, shape=None, *, device=None):
+def empty_like(
+    prototype: ArrayLike, dtype: DTypeLike | None = None,
+    shape: int | Shape | None = None, *, device: Any = None,
+) -> Array:
     """As `zeros_like`.  JAX: `jnp.empty_like`."""
     return full_like(prototype, 0, dtype, shape, device=device)
 
 
-def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+def logspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
+    base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0,
+) -> Array:
     """`base` to the power of evenly spaced numbers.  JAX: `jnp.logspace`."""
     dtype = inexact_dtype("logspace", dtype, start, stop)
     work = dtypes.to_inexact_dtype(dtype)
@@ -50,7 +63,10 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     return convert(power(base, exponents), dtype)
 
 
-def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+def geomspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
+    dtype: DTypeLike | None = None, axis: int = 0,
+) -> Array:
     """`num` numbers with a constant ratio from start to stop.  JAX: `jnp.geomspace`."""
     dtype = inexact_dtype("geomspace", dtype, start, stop)
     work = dtypes.to_inexact_dtype(dtype)
@@ -61,12 +77,14 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     return convert(moveaxis(numbers, 0, axis), dtype)
 
 
-def identity(n, dtype=None):
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     """The n by n identity matrix.  JAX: `jnp.identity`."""
     return eye(n, dtype=dtype)
 
 
-def tri(N, M=None, k=0, dtype=None):
+def tri(
+    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
+) -> Array:
     """Ones on and below the k-th diagonal of an N by M matrix.  JAX: `jnp.tri`."""
     dtype = dtypes.user_dtype(np.float32 if dtype is None else dtype, "tri")
     shape = canonical_shape((N, N if M is None else M))
@@ -84,19 +102,19 @@ def triangle(name, m, k):
     return broadcast_to(tri(*m.shape[-2:], k=k, dtype=np.bool_), m.shape), m
 
 
-def tril(m, k=0):
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """The matrix with zeros above the k-th diagonal.  JAX: `jnp.tril`."""
     mask, m = triangle("tril", m, k)
     return primitives.select(mask, m, zeros_like(m))
 
 
-def triu(m, k=0):
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """The matrix with zeros below the k-th diagonal.  JAX: `jnp.triu`."""
     mask, m = triangle("triu", m, k - 1)
     return primitives.select(mask, zeros_like(m), m)
 
 
-def diagonal(a, offset=0, axis1=0, axis2=1):
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of two axes, as the last axis.  JAX: `jnp.diagonal`."""
     a, = arrays("diagonal", a)
     if a.ndim < 2:
@@ -109,7 +127,7 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     return a[..., arange(below, below + size), arange(right, right + size)]
 
 
-def diag(v, k=0):
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix, or the matrix with that diagonal.
 
     JAX: `jnp.diag`.  Raises ValueError unless v has one or two axes.
@@ -127,13 +145,15 @@ def diag(v, k=0):
     return choose_where(eye(n, k=k, dtype=np.bool_), values[:, None], zero)
 
 
-def diagflat(v, k=0):
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with all elements of `v` on its k-th diagonal.  JAX: same name."""
     v, = arrays("diagflat", v)
     return strong(diag(ravel(v), k))
 
 
-def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
     """Coordinate arrays from coordinate vectors, as a list.  JAX: `jnp.meshgrid`."""
     args = arrays("meshgrid", *xi)
     if not copy:
@@ -154,7 +174,7 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     return grids
 
 
-def ix_(*args):
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Index vectors, each along an axis of its own.  JAX: `jnp.ix_`."""
     args = arrays("ix", *args)
     for x in args:
@@ -168,7 +188,9 @@ def ix_(*args):
     return tuple(along_axis(x, i, len(args)) for i, x in enumerate(args))
 
 
-def indices(dimensions, dtype=None, sparse=False):
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False
+) -> Any:
     """For each axis of a grid, the index along it.  JAX: `jnp.indices`.
 
     One array with a new first axis, or a tuple of arrays with `sparse`.
@@ -278,12 +300,16 @@ class IndexExpression:
 s_, index_exp = IndexExpression(False), IndexExpression(True)
 
 
-def frombuffer(buffer, dtype=float, count=-1, offset=0):
+def frombuffer(
+    buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0
+) -> Array:
     """An array with the bytes of a buffer.  JAX: `jnp.frombuffer`."""
     return asarray(np.frombuffer(buffer, dtype, count, offset))
 
 
-def fromstring(string, dtype=float, count=-1, *, sep):
+def fromstring(
+    string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str
+) -> Array:
     """An array of the numbers written in a string.  JAX: `jnp.fromstring`."""
     return asarray(np.fromstring(string, dtype, count, sep=sep))
 
@@ -292,7 +318,7 @@ def fromstring(string, dtype=float, count=-1, *, sep):
 CUDA = 2
 
 
-def from_dlpack(x, /, *, device=None, copy=None):
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array from another library, through DLPack.  JAX: `jnp.from_dlpack`.
 
     One on a GPU stays there, and has to have `__cuda_array_interface__`, too.
@@ -307,7 +333,10 @@ def from_dlpack(x, /, *, device=None, copy=None):
     return placed(asarray(np.from_dlpack(x)), device)
 
 
-def fromfunction(function, shape, *, dtype=float, **kwargs):
+def fromfunction(
+    function: Callable[..., Any], shape: int | Shape, *, dtype: DTypeLike = float,
+    **kwargs: Any,
+) -> Array:
     """`function` of the indices of each element, as scalars.  JAX: same name.
 
     It is called once, with the elements as lanes of a `vmap` for each axis.
@@ -319,7 +348,7 @@ def fromfunction(function, shape, *, dtype=float, **kwargs):
     return function(*(arange(n, dtype=dtype) for n in sizes), **kwargs)
 
 
-def vander(x, N=None, increasing=False):
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The powers of each x as a row of a matrix.  JAX: `jnp.vander`."""
     x, = arrays("vander", x)
     if x.ndim != 1:

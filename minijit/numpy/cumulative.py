@@ -1,9 +1,12 @@
 """Running sums and products."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from ..ops import cumulative as running
 from ..trace import dtypes
+from ..trace.types import Array, ArrayLike, DTypeLike
 from .arguments import canonical_axis, no_out
 from .core import arrays, convert, to_numeric_dtype
 from .making import concatenate, full_like
@@ -32,12 +35,18 @@ def cumulative(name, operation, a, axis, dtype, out=None, promote_integers=False
     return convert(operation(convert(x, work), axis), result)
 
 
-def cumsum(a, axis=None, dtype=None, out=None):
+def cumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Array:
     """Each sum of the values so far.  JAX: `jnp.cumsum`."""
     return cumulative("cumsum", running.cumsum, a, axis, dtype, out)
 
 
-def cumprod(a, axis=None, dtype=None, out=None):
+def cumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Array:
     """Each product of the values so far.  JAX: `jnp.cumprod`."""
     return cumulative("cumprod", running.cumprod, a, axis, dtype, out)
 
@@ -63,13 +72,19 @@ def cumulative_of(name, operation, x, axis, dtype, first, promote_integers):
     return concatenate([full_like(rest, first, shape=shape), rest], axis)
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """As `cumsum`, in wide integers; may begin with 0.  JAX: same name."""
     first = 0 if include_initial else None
     return cumulative_of("cumulative_sum", running.cumsum, x, axis, dtype, first, True)
 
 
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """As `cumprod`; may begin with 1.  JAX: `jnp.cumulative_prod`."""
     first = 1 if include_initial else None
     options = (axis, dtype, first, False)

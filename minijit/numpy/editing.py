@@ -1,9 +1,13 @@
 """Elements added and removed along an axis: `repeat`, `append`, `delete`, `insert`."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from ..trace import primitives
-from ..trace.core import Array
+from ..trace.types import Array, ArrayLike, Axis
 from .arguments import canonical_axes, canonical_axis, check_arraylike, concrete, static
 from .core import arrays, as_array, convert, known_int, np_shape
 from .cumulative import cumsum
@@ -17,7 +21,10 @@ from .sorting import argsort, sort
 from .take_and_put import take
 
 
-def repeat(a, repeats, axis=None, *, total_repeat_length=None):
+def repeat(
+    a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
+    total_repeat_length: int | None = None,
+) -> Array:
     """Each slice along an axis repeated.  JAX: `jnp.repeat`.
 
     Args:
@@ -60,14 +67,17 @@ def repeat_each(x, times, axis):
     return reshape(wide, shape)
 
 
-def append(arr, values, axis=None):
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`concatenate` of two arrays.  JAX: `jnp.append`."""
     if axis is None:
         arr, values, axis = ravel(arr), ravel(values), 0
     return concatenate([arr, values], axis)
 
 
-def delete(arr, obj, axis=None, *, assume_unique_indices=False):
+def delete(
+    arr: ArrayLike, obj: Any, axis: int | None = None, *,
+    assume_unique_indices: bool = False,
+) -> Array:
     """Without the slices that an int, a slice, indices or a mask name.
 
     JAX: `jnp.delete`.  Traced indices need `assume_unique_indices`.
@@ -105,7 +115,9 @@ def kept_indices(gone, n):
     return i + sum(i[None] >= gone[:, None], axis=0, dtype=i.dtype)
 
 
-def insert(arr, obj, values, axis=None):
+def insert(
+    arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None
+) -> Array:
     """With `values` before the places `obj` along an axis.  JAX: `jnp.insert`."""
     x, values = arrays("insert", arr, values)
     x, axis = (ravel(x), 0) if axis is None else (x, canonical_axis(axis, x.ndim))
@@ -133,7 +145,7 @@ def insert(arr, obj, values, axis=None):
     return result.at[(*before, old)].set(x)
 
 
-def trim_zeros(filt, trim="fb", axis=None):
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:
     """Without the zeros in front and at the back.  JAX: `jnp.trim_zeros`."""
     x, = arrays("trim_zeros", filt)
     known = concrete(x, "the argument 'filt' of jnp.trim_zeros", static) != 0

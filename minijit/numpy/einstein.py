@@ -11,15 +11,20 @@ products matters for the cost: a path says which operands to contract, one pair 
 another; what a pair gives goes to the end of the list.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from inspect import unwrap
+from typing import Any
 
 import numpy as np
 
 from ..trace import dtypes, primitives
+from ..trace.types import Array, DTypeLike
 from .arguments import no_out
 from .contracting import contract, contract_named, without_ones
 from .core import arrays, convert
@@ -202,9 +207,10 @@ def greedy_path(terms, result, sizes):
 
 
 def einsum(
-    subscripts, /, *operands, out=None, optimize="auto", precision=None,
-    preferred_element_type=None, _dot_general=None, out_sharding=None,
-):  # fmt: skip
+    subscripts: str, /, *operands: Any, out: None = None, optimize: Any = "auto",
+    precision: Any = None, preferred_element_type: DTypeLike | None = None,
+    _dot_general: Callable[..., Any] | None = None, out_sharding: Any = None,
+) -> Array:  # fmt: skip
     """Einstein's sum: products summed over the names the result lacks.
 
     JAX: `jnp.einsum`.  `einsum("i j, j k -> i k", x, y)` is a matrix product; so is
@@ -318,7 +324,7 @@ def total(x, axes):
     return (primitives.reduce_or if logic else primitives.reduce_sum)(x, axes)
 
 
-def einsum_path(subscripts, /, *operands, optimize="auto"):
+def einsum_path(subscripts: str, /, *operands: Any, optimize: Any = "auto") -> Any:
     """-> (the order in which `einsum` multiplies, a description).  JAX: same name.
 
     The order is a list of pairs of positions among the operands that are left.

@@ -1,8 +1,12 @@
 """Elementwise functions made of several primitives: `power`, `where`, `isclose`."""
 
+from __future__ import annotations
+
+from typing import Any, overload
+
 from ..trace import dtypes, primitives
 from ..trace.array import aval_of
-from ..trace.core import Array
+from ..trace.types import Array, ArrayLike
 from .arguments import alike, check_arraylike, with_number
 from .core import (
     arrays,
@@ -28,7 +32,7 @@ from .core import (
 from .shapes import to_one_shape
 
 
-def power(x1, x2, /):
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise x1 to the power x2.  JAX: `jnp.power`.
 
     An int that is known becomes the parameter of `integer_pow`.
@@ -64,6 +68,13 @@ def integer_powers(x, n):
     return result
 
 
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
+@overload
+def where(
+    condition: ArrayLike, x: None = None, y: None = None, /, *, size: int | None = None,
+    fill_value: Any = None,
+) -> tuple[Array, ...]: ...
 def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
     """x where the condition holds, else y; all broadcast.  JAX: `jnp.where`.
 
@@ -104,7 +115,10 @@ def is_mask(condition, x):
     return condition.aval.dtype == bool and condition.aval.shape == x.aval.shape
 
 
-def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     """Where |a - b| <= atol + rtol |b|; keys where they are equal.
 
     JAX: `jnp.isclose`.

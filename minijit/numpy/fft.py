@@ -260,5 +260,5 @@ __all__ = [
     *("ifftshift", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq"),
     *("rfftn",),
 ]
-__dir__, __getattr__ = names.front(__name__, __all__)
+names.front(globals(), __all__)
 calls.explain_calls("jnp.fft", globals(), __all__)

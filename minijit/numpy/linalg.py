@@ -703,5 +703,5 @@ __all__ = [
     *("slogdet", "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve"),
     *("trace", "vecdot", "vector_norm"),
 ]
-__dir__, __getattr__ = names.front(__name__, __all__)
+names.front(globals(), __all__)
 calls.explain_calls("jnp.linalg", globals(), __all__)

@@ -1,15 +1,20 @@
 """Arrays out of numbers, lists and arrays: `array`, `zeros`, `arange`, `stack`."""
 
+from __future__ import annotations
+
 import builtins
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..trace import dtypes, primitives
 from ..trace.array import ArrayImpl, wrap
-from ..trace.core import Array, Tracer
+from ..trace.core import Tracer
 from ..trace.dtypes import scalar_makers
 from ..trace.remainders import floor
+from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from .arguments import (
     canonical_axis,
     canonical_shape,
@@ -54,7 +59,10 @@ def placed_like(x, device, other):
     return placers["like"](x, other) if device is None else placed(x, device)
 
 
-def array(object, dtype=None, copy=True, order="K", ndmin=0, *, device=None):
+def array(
+    object: Any, dtype: DTypeLike | None = None, copy: bool = True,
+    order: str | None = "K", ndmin: int = 0, *, device: Any = None,
+) -> Array:
     """An array from numbers, arrays, or nested lists of them.  JAX: `jnp.array`.
 
     NumPy arrays are copied.  Lists may hold tracers.  A dtype of None stands for the
@@ -150,7 +158,10 @@ def as_buffer(object):
         raise TypeError(kind) from None
 
 
-def asarray(a, dtype=None, order=None, *, copy=None, device=None):
+def asarray(
+    a: Any, dtype: DTypeLike | None = None, order: str | None = None, *,
+    copy: bool | None = None, device: Any = None,
+) -> Array:
     """As `array`, but an array of that dtype is returned itself."""
     return array(a, dtype=dtype, copy=bool_of(copy), order=order, device=device)
 
@@ -158,7 +169,10 @@ def asarray(a, dtype=None, order=None, *, copy=None, device=None):
 scalar_makers |= {"array": asarray}
 
 
-def full(shape, fill_value, dtype=None, *, device=None):
+def full(
+    shape: int | Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
+    device: Any = None,
+) -> Array:
     """An array of `shape` with one value everywhere.  JAX: `jnp.full`."""
     check_arraylike("full", fill_value)
     return placed(filled(canonical_shape(shape), fill_value, dtype, "full"), device)
@@ -176,12 +190,16 @@ def filled(shape, value, dtype, name):
     return broadcast_to(convert(value, dtype, weak_type), shape)
 
 
-def zeros(shape, dtype=None, *, device=None):
+def zeros(
+    shape: int | Shape, dtype: DTypeLike | None = None, *, device: Any = None
+) -> Array:
     """An array of `shape` filled with 0, float32 by default.  JAX: `jnp.zeros`."""
     return placed(constant(shape, 0, dtype, "zeros"), device)
 
 
-def ones(shape, dtype=None, *, device=None):
+def ones(
+    shape: int | Shape, dtype: DTypeLike | None = None, *, device: Any = None
+) -> Array:
     """An array of `shape` filled with 1, float32 by default.  JAX: `jnp.ones`."""
     return placed(constant(shape, 1, dtype, "ones"), device)
 
@@ -198,7 +216,10 @@ def constant(shape, value, dtype, name):
     return filled(canonical_shape(shape), value, dtype, name)
 
 
-def full_like(a, fill_value, dtype=None, shape=None, *, device=None):
+def full_like(
+    a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None,
+    shape: int | Shape | None = None, *, device: Any = None,
+) -> Array:
     """An array like `a` with one value everywhere.  JAX: `jnp.full_like`."""
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         a, = arrays("full_like", a)
@@ -212,17 +233,26 @@ def full_like(a, fill_value, dtype=None, shape=None, *, device=None):
     return placed_like(broadcast_to(fill, shape), device, a)
 
 
-def zeros_like(a, dtype=None, shape=None, *, device=None):
+def zeros_like(
+    a: ArrayLike, dtype: DTypeLike | None = None, shape: int | Shape | None = None, *,
+    device: Any = None,
+) -> Array:
     """An array like `a` filled with 0.  JAX: `jnp.zeros_like`."""
     return full_like(a, 0, dtype, shape, device=device)
 
 
-def ones_like(a, dtype=None, shape=None, *, device=None):
+def ones_like(
+    a: ArrayLike, dtype: DTypeLike | None = None, shape: int | Shape | None = None, *,
+    device: Any = None,
+) -> Array:
     """An array like `a` filled with 1.  JAX: `jnp.ones_like`."""
     return full_like(a, 1, dtype, shape, device=device)
 
 
-def arange(start, stop=None, step=None, dtype=None, *, device=None):
+def arange(
+    start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None,
+    dtype: DTypeLike | None = None, *, device: Any = None,
+) -> Array:
     """Numbers from `start` up to and without `stop`.  JAX: `jnp.arange`."""
     given = [x for x in (start, stop, step) if x is not None]
     check_arraylike("arange", *given)
@@ -264,7 +294,10 @@ def arange_bounds(start, stop, step):
     return start, stop, steps[0] if steps else None
 
 
-def concatenate(arrays, axis=0, dtype=None):
+def concatenate(
+    arrays: Array | Sequence[ArrayLike], axis: int | None = 0,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The arrays one after another along an axis.  JAX: `jnp.concatenate`."""
     parts = together("concatenate", arrays, dtype)
     if axis is None:
@@ -275,7 +308,10 @@ def concatenate(arrays, axis=0, dtype=None):
     return parts[0] if len(parts) == 1 else primitives.concatenate(parts, axis)
 
 
-def stack(arrays, axis=0, out=None, dtype=None):
+def stack(
+    arrays: Array | Sequence[ArrayLike], axis: int = 0, out: None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The arrays beside one another along a new axis.  JAX: `jnp.stack`."""
     no_out("stack", out)
     parts = together("stack", arrays, dtype)
@@ -302,7 +338,9 @@ def checked_arrays(name, tup):
     return list(tup)
 
 
-def astype(x, dtype, /, *, copy=False, device=None):
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
+) -> Array:
     """The array with another dtype.  JAX: `jnp.astype`."""
     x, = arrays("astype", x)
     dtype = dtypes.user_dtype(float if dtype is None else dtype, "astype")
@@ -312,7 +350,7 @@ def astype(x, dtype, /, *, copy=False, device=None):
     return placed(primitives.copy_p.bind(x) if copy and result is x else result, device)
 
 
-def copy(a, order=None):
+def copy(a: ArrayLike, order: str | None = None) -> Array:
     """A copy of the array.  JAX: `jnp.copy`."""
     return array(a, copy=True, order=order)
 
@@ -325,9 +363,10 @@ def inexact_dtype(name, dtype, *args):
 
 
 def linspace(
-    start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *,
-    device=None,
-):  # fmt: skip
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
+    retstep: bool = False, dtype: DTypeLike | None = None, axis: int = 0, *,
+    device: Any = None,
+) -> Any:  # fmt: skip
     """`num` evenly spaced numbers from `start` to `stop`.  JAX: `jnp.linspace`.
 
     With `retstep`: -> (numbers, the step between them).
@@ -373,7 +412,10 @@ def spaced(start, stop, num, intervals, dtype):
     return out if intervals == num else concatenate([out, stop[None]])
 
 
-def eye(N, M=None, k=0, dtype=None, *, device=None):
+def eye(
+    N: int, M: int | None = None, k: ArrayLike = 0, dtype: DTypeLike | None = None, *,
+    device: Any = None,
+) -> Array:
     """Ones on the k-th diagonal of an N by M matrix of zeros.  JAX: `jnp.eye`."""
     dtype = dtypes.user_dtype(float if dtype is None else dtype, "eye")
     shape = canonical_shape((N, N if M is None else M))

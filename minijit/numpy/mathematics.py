@@ -1,15 +1,19 @@
 """Elementwise mathematics beyond the core: angles, rounding, remainders, closeness."""
 
+from __future__ import annotations
+
 import builtins
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..ops import bits as bit_ops, complex_numbers, elementary, rounding, special
 from ..trace import dtypes, primitives
-from ..trace.core import Array, Tracer, operators
+from ..trace.core import Tracer, operators
 from ..trace.remainders import floor as floor_whole, rem
+from ..trace.types import Array, ArrayLike, Unary
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.custom.rule_checks import SymbolicZero
 from .arguments import check_arraylike, named, no_out, static_int
@@ -66,7 +70,7 @@ bitwise_left_shift = left_shift
 bitwise_invert = invert
 
 
-def arccosh(x, /):
+def arccosh(x: ArrayLike, /) -> Array:
     """Elementwise inverse of `cosh`.  JAX: `jnp.arccosh`."""
     x, = promote_args_inexact("arccosh", x)
     result = elementary.acosh(x)
@@ -79,7 +83,7 @@ asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
 asinh, acosh, atanh = arcsinh, arccosh, arctanh
 
 
-def right_shift(x1, x2, /):
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise x1 >> x2; the sign of signed integers is kept.  JAX: same name."""
     x, n = promote_args_numeric("right_shift", x1, x2)
     unsigned = x.dtype.kind == "u"
@@ -94,13 +98,13 @@ def right_shift(x1, x2, /):
 bitwise_right_shift = right_shift
 
 
-def bitwise_count(x, /):
+def bitwise_count(x: ArrayLike, /) -> Array:
     """How many bits of |x| are set, as uint8.  JAX: `jnp.bitwise_count`."""
     x, = promote_args_numeric("bitwise_count", x)
     return convert(bit_ops.population_count(absolute(x)), np.uint8)
 
 
-def fabs(x, /):
+def fabs(x: ArrayLike, /) -> Array:
     """Elementwise |x| as a float.  JAX: `jnp.fabs`."""
     x, = promote_args_inexact("fabs", x)
     if x.dtype.kind == "c":
@@ -108,7 +112,7 @@ def fabs(x, /):
     return primitives.abs(x)
 
 
-def rounded(name, operation):
+def rounded(name, operation) -> Unary:
     """The function `name` that rounds floats and leaves integers as they are."""
 
     def function(x, /):
@@ -123,7 +127,7 @@ ceil = rounded("ceil", rounding.ceil)
 trunc = rounded("trunc", lambda x: choose_where(x < 0, ceil(x), floor(x)))
 
 
-def rint(x, /):
+def rint(x: ArrayLike, /) -> Array:
     """The nearest integer, as a float; halves to even.  JAX: `jnp.rint`."""
     x, = arrays("rint", x)
     if x.dtype.kind in "biu":
@@ -138,7 +142,7 @@ def round_to_even(x):
     return rounding.round(x, rounding.RoundingMethod.TO_NEAREST_EVEN)
 
 
-def round(a, decimals=0, out=None):
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Rounded to a number of decimals; halves to even.  JAX: `jnp.round`."""
     no_out("round", out)
     x, = arrays("round", a)
@@ -167,19 +171,19 @@ def round_decimals(x, decimals):
 around = round
 
 
-def real(val, /):
+def real(val: ArrayLike, /) -> Array:
     """The real part.  JAX: `jnp.real`."""
     x, = arrays("real", val)
     return complex_numbers.real(x) if x.dtype.kind == "c" else x
 
 
-def imag(val, /):
+def imag(val: ArrayLike, /) -> Array:
     """The imaginary part; 0 for real x.  JAX: `jnp.imag`."""
     x, = arrays("imag", val)
     return complex_numbers.imag(x) if x.dtype.kind == "c" else zeros_like(x)
 
 
-def conjugate(x, /):
+def conjugate(x: ArrayLike, /) -> Array:
     """The complex conjugate.  JAX: `jnp.conjugate`."""
     x, = arrays("conjugate", x)
     return complex_numbers.conj(x) if x.dtype.kind == "c" else x
@@ -199,7 +203,7 @@ def lexicographic(operation, x, y):
 later |= {"order": lexicographic}
 
 
-def angle(z, deg=False):
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle of complex numbers, in radians or degrees.  JAX: `jnp.angle`."""
     z, = arrays("angle", z)
     x, y = real(z), imag(z)
@@ -210,7 +214,7 @@ def angle(z, deg=False):
     return degrees(result) if deg else result
 
 
-def isfinite(x, /):
+def isfinite(x: ArrayLike, /) -> Array:
     """Where x is neither infinite nor NaN.  JAX: `jnp.isfinite`."""
     x, = arrays("isfinite", x)
     if x.dtype.kind == "c":
@@ -219,7 +223,7 @@ def isfinite(x, /):
     return full(x.shape, True) if known else rounding.is_finite(x)
 
 
-def isinf(x, /):
+def isinf(x: ArrayLike, /) -> Array:
     """Where x is infinite.  JAX: `jnp.isinf`."""
     x, = arrays("isinf", x)
     if x.dtype.kind == "c":
@@ -230,12 +234,12 @@ def isinf(x, /):
     return primitives.eq(size, convert(inf, size.dtype))
 
 
-def isposinf(x, /, out=None):
+def isposinf(x: ArrayLike, /, out: Any = None) -> Array:
     """Where x is +infinity.  JAX: `jnp.isposinf`."""
     return is_infinity("isposinf", x, inf, out)
 
 
-def isneginf(x, /, out=None):
+def isneginf(x: ArrayLike, /, out: Any = None) -> Array:
     """Where x is -infinity.  JAX: `jnp.isneginf`."""
     return is_infinity("isneginf", x, -inf, out)
 
@@ -251,24 +255,24 @@ def is_infinity(name, x, infinity, out):
     return primitives.eq(x, convert(infinity, x.dtype))
 
 
-def iscomplex(x):
+def iscomplex(x: ArrayLike) -> Array:
     """Where the imaginary part is not zero.  JAX: `jnp.iscomplex`."""
     y = imag(x)
     return primitives.ne(y, like(y, 0))
 
 
-def isreal(x):
+def isreal(x: ArrayLike) -> Array:
     """Where the imaginary part is zero.  JAX: `jnp.isreal`."""
     y = imag(x)
     return primitives.eq(y, like(y, 0))
 
 
-def iscomplexobj(x):
+def iscomplexobj(x: Any) -> bool:
     """Whether x has a complex dtype.  JAX: `jnp.iscomplexobj`."""
     return x is not None and not isinstance(x, str) and dtype_kind(x) == "c"
 
 
-def isrealobj(x):
+def isrealobj(x: Any) -> bool:
     """Whether x has a dtype that is not complex.  JAX: `jnp.isrealobj`."""
     return not iscomplexobj(x)
 
@@ -278,7 +282,7 @@ def dtype_kind(x):
     return (x if hasattr(x, "dtype") else asarray(x)).dtype.kind
 
 
-def isscalar(element):
+def isscalar(element: Any) -> bool:
     """Whether x is a number or an array without axes.  JAX: `jnp.isscalar`."""
     if isinstance(element, (np.ndarray, Array)):
         return element.ndim == 0
@@ -292,7 +296,7 @@ def bits_of_float(x):
     return bits, info.bits - 1
 
 
-def signbit(x, /):
+def signbit(x: ArrayLike, /) -> Array:
     """Where the sign is negative, also of -0.0 and NaN.  JAX: `jnp.signbit`."""
     x, = arrays("signbit", x)
     if x.dtype.kind == "b":
@@ -305,7 +309,7 @@ def signbit(x, /):
     return bits < 0
 
 
-def copysign(x1, x2, /):
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """|x1| with the sign of x2.  JAX: `jnp.copysign`."""
     x, y = promote_args_inexact("copysign", x1, x2)
     if x.dtype.kind == "c":
@@ -313,7 +317,7 @@ def copysign(x1, x2, /):
     return choose_where(signbit(y), -primitives.abs(x), primitives.abs(x))
 
 
-def spacing(x, /):
+def spacing(x: ArrayLike, /) -> Array:
     """The distance to the next float away from zero.  JAX: `jnp.spacing`."""
     x, = promote_args_inexact("spacing", x)
     if x.dtype.kind == "c":
@@ -324,7 +328,7 @@ def spacing(x, /):
     return rounding.nextafter(x, copysign(infinity, x)) - x
 
 
-def frexp(x, /):
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """-> (m, n) with x = m * 2**n and 0.5 <= |m| < 1.  JAX: `jnp.frexp`."""
     x, = promote_args_inexact("frexp", x)
     if x.dtype.kind == "c":
@@ -351,7 +355,7 @@ def mantissa(x, m, n):
 mantissa.defjvps(lambda t, ans, x, m, n: t * power(2, -convert(n, x.dtype)), None, None)
 
 
-def ldexp(x1, x2, /):
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 * 2**x2.  JAX: `jnp.ldexp`."""
     x, n = arrays("ldexp", x1, x2)
     if x.dtype.kind == "c" or n.dtype.kind not in "biu":
@@ -363,7 +367,7 @@ def ldexp(x1, x2, /):
     return choose_where(isinf(x) | (x == 0), x, m * power(2, e))
 
 
-def modf(x, /, out=None):
+def modf(x: ArrayLike, /, out: Any = None) -> tuple[Array, Array]:
     """-> (fraction, whole part), both with the sign of x.  JAX: `jnp.modf`."""
     no_out("modf", out)
     x, = promote_args_inexact("modf", x)
@@ -371,7 +375,7 @@ def modf(x, /, out=None):
     return x - whole, whole
 
 
-def fmod(x1, x2, /):
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The remainder with the sign of x1, as in C.  JAX: `jnp.fmod`."""
     x, y = promote_args_numeric("fmod", x1, x2)
     return rem(x, nonzero_divisor(y))
@@ -391,13 +395,13 @@ def float_divmod(x, y):
 later |= {"float_divmod": float_divmod}
 
 
-def reciprocal(x, /):
+def reciprocal(x: ArrayLike, /) -> Array:
     """1 / x.  JAX: `jnp.reciprocal`."""
     x, = promote_args_inexact("reciprocal", x)
     return primitives.integer_pow(x, -1)
 
 
-def logarithm(name, base, scale):
+def logarithm(name, base, scale) -> Unary:
     """The logarithm to another base."""
 
     def function(x, /):
@@ -424,13 +428,13 @@ log2 = logarithm("log2", 2, in_log2)
 log10 = logarithm("log10", 10, in_log10)
 
 
-def deg2rad(x, /):
+def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees in radians.  JAX: `jnp.deg2rad`."""
     x, = promote_args_inexact("deg2rad", x)
     return primitives.mul(x, like(x, pi / 180))
 
 
-def rad2deg(x, /):
+def rad2deg(x: ArrayLike, /) -> Array:
     """Radians in degrees.  JAX: `jnp.rad2deg`."""
     x, = promote_args_inexact("rad2deg", x)
     return primitives.mul(x, like(x, 180 / pi))
@@ -474,12 +478,12 @@ smooth_logaddexp = custom_jvp(log_of_sum)
 smooth_logaddexp2 = custom_jvp(log2_of_sum)
 
 
-def logaddexp(x1, x2, /):
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log(exp(x1) + exp(x2)) without overflow.  JAX: `jnp.logaddexp`."""
     return smooth_logaddexp(*promote_args_inexact("logaddexp", x1, x2))
 
 
-def logaddexp2(x1, x2, /):
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log2(2**x1 + 2**x2) without overflow.  JAX: `jnp.logaddexp2`."""
     return smooth_logaddexp2(*promote_args_inexact("logaddexp2", x1, x2))
 
@@ -500,7 +504,7 @@ smooth_logaddexp.defjvp(partial(share_of_sum, smooth_logaddexp, exp), True)
 smooth_logaddexp2.defjvp(partial(share_of_sum, smooth_logaddexp2, exp2), True)
 
 
-def heaviside(x1, x2, /):
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 below zero, 1 above, x2 at zero.  JAX: `jnp.heaviside`."""
     x, y = promote_args_inexact("heaviside", x1, x2)
     zero, one = like(x, 0), like(x, 1)
@@ -509,7 +513,7 @@ def heaviside(x1, x2, /):
     return choose_where(primitives.lt(x, zero), zero, result)
 
 
-def hypot(x1, x2, /):
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """sqrt(x1**2 + x2**2) without overflow.  JAX: `jnp.hypot`."""
     x, y = promote_args_inexact("hypot", x1, x2)
     if x.dtype.kind == "c":
@@ -523,7 +527,7 @@ def hypot(x1, x2, /):
     return choose_where(infinite, like(result, inf), result)
 
 
-def sinc(x, /):
+def sinc(x: ArrayLike, /) -> Array:
     """sin(pi x) / (pi x), and 1 at zero.  JAX: `jnp.sinc`."""
     x, = promote_args_inexact("sinc", x)
     y = x * like(x, pi)
@@ -535,7 +539,7 @@ def sinc(x, /):
     return choose_where(x == 0, series, primitives.sin(safe) / safe)
 
 
-def i0(x):
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0.  JAX: `jnp.i0`."""
     x, = promote_args_inexact("i0", x)
     if x.dtype.kind == "c":
@@ -544,7 +548,10 @@ def i0(x):
     return primitives.exp(x * sign(x)) * special.bessel_i0e(x)
 
 
-def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+def nan_to_num(
+    x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None, neginf: ArrayLike | None = None,
+) -> Array:
     """NaN and the infinities replaced by numbers.  JAX: `jnp.nan_to_num`."""
     x, = arrays("nan_to_num", x)
     if x.dtype.kind in "biu":
@@ -563,7 +570,10 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     return choose_where(isneginf(out), asarray(neginf, x.dtype), out)
 
 
-def clip(arr=None, /, min=None, max=None):
+def clip(
+    arr: ArrayLike | None = None, /, min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+) -> Array:
     """Each value moved into the range from min to max.  JAX: `jnp.clip`."""
     if arr is None:
         raise ValueError("No input was provided to the clip function.")
@@ -578,17 +588,17 @@ def clip(arr=None, /, min=None, max=None):
     return asarray(arr)
 
 
-def fmax(x1, x2):
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The larger one; NaN only where both are.  JAX: `jnp.fmax`."""
     return choose_where(greater(x1, x2) | isnan(x2), x1, x2)
 
 
-def fmin(x1, x2):
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The smaller one; NaN only where both are.  JAX: `jnp.fmin`."""
     return choose_where(less(x1, x2) | isnan(x2), x1, x2)
 
 
-def gcd(x1, x2):
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The greatest common divisor of integers.  JAX: `jnp.gcd`.
 
     Euclid's algorithm in as many steps as the widest integers can need.
@@ -616,7 +626,7 @@ def gcd_steps(x, y):
     return builtins.min(steps, most)
 
 
-def lcm(x1, x2):
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The least common multiple of integers.  JAX: `jnp.lcm`."""
     x, y = promote_args("lcm", x1, x2)
     if x.dtype.kind not in "iu":
@@ -626,7 +636,7 @@ def lcm(x1, x2):
     return choose_where(d == 0, like(d, 0), x * floor_divide(y, d))
 
 
-def array_equal(a1, a2, equal_nan=False):
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether shapes and all elements are equal.  JAX: `jnp.array_equal`."""
     x, y = asarray(a1), asarray(a2)
     if x.shape != y.shape:
@@ -635,7 +645,7 @@ def array_equal(a1, a2, equal_nan=False):
     return all(same | (isnan(x) & isnan(y)) if equal_nan else same)
 
 
-def array_equiv(a1, a2):
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays broadcast and are equal then.  JAX: `jnp.array_equiv`."""
     x, y = asarray(a1), asarray(a2)
     try:

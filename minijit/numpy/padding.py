@@ -1,10 +1,15 @@
 """`pad`, with a rule for each of its modes."""
 
+from __future__ import annotations
+
 import builtins
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ..trace import dtypes, slicing
+from ..trace.types import Array, ArrayLike
 from .arguments import concrete, static
 from .core import arrays, convert
 from .editing import repeat
@@ -31,7 +36,10 @@ def pairs_of(values, rank, name):
     return np.broadcast_to(known, (rank, 2)).tolist()
 
 
-def pad(array, pad_width, mode="constant", **kwargs):
+def pad(
+    array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant",
+    **kwargs: Any,
+) -> Array:
     """With more elements before and after along each axis.  JAX: `jnp.pad`.
 
     Args:

@@ -1,10 +1,14 @@
 """Polynomials as arrays of coefficients, the highest power first."""
 
+from __future__ import annotations
+
 import builtins
+from typing import Any
 
 import numpy as np
 
 from ..trace import dtypes
+from ..trace.types import Array, ArrayLike
 from .arguments import check_arraylike, concrete, static, static_int
 from .contracting import matmul
 from .core import absolute, convert, promote_args_inexact, promote_dtypes, sqrt
@@ -20,7 +24,7 @@ from .signals import convolve
 from .sorting import argsort
 
 
-def polyval(p, x, *, unroll=16):
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The polynomial with coefficients p, highest first, at x.  JAX: same name."""
     check_arraylike("polyval", p, x)
     p, x = promote_dtypes([p, x])
@@ -31,7 +35,7 @@ def polyval(p, x, *, unroll=16):
     return y
 
 
-def polyadd(a1, a2):
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.  JAX: `jnp.polyadd`."""
     check_arraylike("polyadd", a1, a2)
     x, y = promote_dtypes([a1, a2])
@@ -39,14 +43,14 @@ def polyadd(a1, a2):
     return x.at[-y.shape[0] :].add(y) if y.shape[0] else x
 
 
-def polysub(a1, a2):
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials.  JAX: `jnp.polysub`."""
     check_arraylike("polysub", a1, a2)
     x, y = promote_dtypes([a1, a2])
     return polyadd(x, -y)
 
 
-def polymul(a1, a2, *, trim_leading_zeros=False):
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials.  JAX: `jnp.polymul`."""
     check_arraylike("polymul", a1, a2)
     x, y = promote_dtypes([a1, a2], dtypes.to_inexact_dtype)
@@ -56,7 +60,9 @@ def polymul(a1, a2, *, trim_leading_zeros=False):
     return convolve(x, y)
 
 
-def polydiv(u, v, *, trim_leading_zeros=False):
+def polydiv(
+    u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False
+) -> tuple[Array, Array]:
     """-> (quotient, remainder) of two polynomials.  JAX: `jnp.polydiv`."""
     check_arraylike("polydiv", u, v)
     u, v = promote_dtypes([u, v], dtypes.to_inexact_dtype)
@@ -73,7 +79,7 @@ def polydiv(u, v, *, trim_leading_zeros=False):
     return q, u
 
 
-def polyint(p, m=1, k=None):
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """The m-th integral of a polynomial, with constants k.  JAX: `jnp.polyint`."""
     m = static_int(m, "the argument 'm' of jnp.polyint")
     if m < 0:
@@ -90,7 +96,7 @@ def polyint(p, m=1, k=None):
     return concatenate([p, k]) / convert(grid.prod(0)[::-1].astype(float), p.dtype)
 
 
-def polyder(p, m=1):
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The m-th derivative of a polynomial.  JAX: `jnp.polyder`."""
     p, = promote_args_inexact("polyder", p)
     m = static_int(m, "the argument 'm' of jnp.polyder")
@@ -102,7 +108,7 @@ def polyder(p, m=1):
     return p[:-m] * convert(grid.prod(0)[::-1].astype(float), p.dtype)
 
 
-def roots(p, *, strip_zeros=True):
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The zeros of a polynomial, complex: eigenvalues of a matrix.  JAX: `jnp.roots`.
 
     Args:
@@ -138,7 +144,10 @@ def companion(p):
     return below.at[0].set(-p[1:] / p[0])
 
 
-def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None,
+    full: bool = False, w: ArrayLike | None = None, cov: bool = False,
+) -> Any:
     """The polynomial of a degree with the least squares at points.  JAX: same name.
 
     Args:
@@ -198,7 +207,7 @@ def check_points(x, y, deg):
         raise TypeError("expected x and y to have same length")
 
 
-def poly(seq_of_zeros):
+def poly(seq_of_zeros: ArrayLike) -> Array:
     """The polynomial with these zeros, or the eigenvalues of a matrix as its zeros.
 
     JAX: `jnp.poly`.

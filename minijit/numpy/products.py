@@ -1,10 +1,14 @@
 """More products: `trace`, `outer`, `kron`, `cross`, and those over the last axes."""
 
+from __future__ import annotations
+
 import builtins
+from typing import Any
 
 import numpy as np
 
 from ..trace import primitives
+from ..trace.types import Array, ArrayLike, DTypeLike
 from .arguments import canonical_axis, check_arraylike, no_out
 from .contracting import dot, matmul, tensordot
 from .core import arrays, expand_to, promote_dtypes
@@ -15,7 +19,10 @@ from .reducing import sum
 from .shapes import moveaxis, ravel, reshape
 
 
-def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
+def trace(
+    a: ArrayLike, offset: ArrayLike = 0, axis1: int = 0, axis2: int = 1,
+    dtype: DTypeLike | None = None, out: None = None,
+) -> Array:
     """The sum along a diagonal.  JAX: `jnp.trace`."""
     no_out("trace", out)
     a, = arrays("trace", a)
@@ -26,7 +33,7 @@ def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
     return sum(choose_where(mask, a, zeros_like(a)), (-2, -1), dtype)
 
 
-def outer(a, b, out=None):
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """All products of two vectors' elements.  JAX: `jnp.outer`."""
     no_out("outer", out)
     check_arraylike("outer", a, b)
@@ -34,7 +41,10 @@ def outer(a, b, out=None):
     return ravel(x)[:, None] * ravel(y)[None]
 
 
-def inner(a, b, *, precision=None, preferred_element_type=None):
+def inner(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products over both last axes.  JAX: `jnp.inner`."""
     x, y = arrays("inner", a, b)
     options = {"precision": precision, "preferred_element_type": preferred_element_type}
@@ -45,14 +55,20 @@ def inner(a, b, *, precision=None, preferred_element_type=None):
     return x * y
 
 
-def vdot(a, b, *, precision=None, preferred_element_type=None):
+def vdot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products of all elements, a's conjugated.  JAX: `jnp.vdot`."""
     x, y = arrays("vdot", a, b)
     options = {"precision": precision, "preferred_element_type": preferred_element_type}
     return dot(ravel(conj(x)), ravel(y), **options)
 
 
-def vecdot(x1, x2, /, *, axis=-1, precision=None, preferred_element_type=None):
+def vecdot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products along an axis, x1's conjugated; others broadcast.  JAX: same."""
     x, y = arrays("jnp.vecdot", x1, x2)
     if x.shape[canonical_axis(axis, x.ndim)] != y.shape[canonical_axis(axis, y.ndim)]:
@@ -64,19 +80,19 @@ def vecdot(x1, x2, /, *, axis=-1, precision=None, preferred_element_type=None):
     return matmul(x[..., None, :], y[..., None], **options)[..., 0, 0]
 
 
-def matvec(x1, x2, /):
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors; leading axes broadcast.  JAX: `jnp.matvec`."""
     x, y = arrays("matvec", x1, x2)
     return matmul(x, y[..., None])[..., 0]
 
 
-def vecmat(x1, x2, /):
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Conjugate vectors times matrices; leading axes broadcast.  JAX: same name."""
     x, y = arrays("vecmat", x1, x2)
     return matmul(conj(x)[..., None, :], y)[..., 0, :]
 
 
-def kron(a, b):
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product.  JAX: `jnp.kron`."""
     check_arraylike("kron", a, b)
     x, y = promote_dtypes([a, b])
@@ -88,7 +104,10 @@ def kron(a, b):
     return reshape(x * y, shape)
 
 
-def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1,
+    axis: int | None = None,
+) -> Array:
     """The cross product of vectors of 3, or of 2.  JAX: `jnp.cross`."""
     check_arraylike("cross", a, b)
     if axis is not None:

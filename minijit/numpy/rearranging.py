@@ -1,11 +1,16 @@
 """Elements in another place: flips, rolls, repeats, stacks, splits, insertions."""
 
+from __future__ import annotations
+
 import builtins
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..trace import primitives, slicing
+from ..trace.types import Array, ArrayLike, Axis, DTypeLike, Shape
 from .arguments import canonical_axes, canonical_axis, canonical_shape, static_int
 from .core import arrays, as_array, convert, expand_to, known_int, ndim
 from .making import array, asarray, checked_arrays, concatenate, zeros_like
@@ -13,7 +18,7 @@ from .remainders import mod
 from .shapes import expand_dims, moveaxis, ravel, reshape, transpose
 
 
-def swapaxes(a, axis1, axis2):
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two axes exchanged.  JAX: `jnp.swapaxes`."""
     x, = arrays("swapaxes", a)
     axes = list(range(x.ndim))
@@ -22,7 +27,7 @@ def swapaxes(a, axis1, axis2):
     return transpose(x, axes)
 
 
-def rollaxis(a, axis, start=0):
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """An axis moved before another one.  JAX: `jnp.rollaxis`."""
     x, = arrays("rollaxis", a)
     start = static_int(start, "the argument 'start' of jnp.rollaxis")
@@ -33,40 +38,40 @@ def rollaxis(a, axis, start=0):
     return moveaxis(x, axis, start - (start > axis))
 
 
-def permute_dims(a, /, axes):
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
     """The axes in another order.  JAX: `jnp.permute_dims`."""
     return transpose(a, axes)
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
     """As `concatenate`.  JAX: `jnp.concat`."""
     return concatenate(arrays, axis)
 
 
-def unstack(x, /, *, axis=0):
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis, as a tuple.  JAX: `jnp.unstack`."""
     x, = arrays("unstack", x)
     return tuple(moveaxis(x, canonical_axis(axis, x.ndim), 0))
 
 
-def flip(m, axis=None):
+def flip(m: ArrayLike, axis: Axis = None) -> Array:
     """The elements in reverse order along axes, by default all.  JAX: same name."""
     x, = arrays("flip", m)
     axes = canonical_axes(axis, x.ndim)
     return slicing.rev(x, axes)
 
 
-def fliplr(m):
+def fliplr(m: ArrayLike) -> Array:
     """Columns in reverse order.  JAX: `jnp.fliplr`."""
     return flip(m, 1)
 
 
-def flipud(m):
+def flipud(m: ArrayLike) -> Array:
     """Rows in reverse order.  JAX: `jnp.flipud`."""
     return flip(m, 0)
 
 
-def rot90(m, k=1, axes=(0, 1)):
+def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """Turned by k times 90 degrees in the plane of two axes.  JAX: same name."""
     x, = arrays("rot90", m)
     if x.ndim < 2:
@@ -89,7 +94,7 @@ def rot90(m, k=1, axes=(0, 1)):
     return turns[k % 4]()
 
 
-def roll(a, shift, axis=None):
+def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: Axis = None) -> Array:
     """Shifted along axes; what leaves at an end returns at the other.  JAX: same."""
     x, = arrays("roll", a)
     if axis is None:
@@ -124,7 +129,7 @@ def part_of(x, axis, start, stop):
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-def tile(A, reps):
+def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """The array repeated as a whole along each axis.  JAX: `jnp.tile`."""
     x, = arrays("tile", A)
     reps = canonical_shape(reps)
@@ -142,17 +147,17 @@ def atleast_nd(name, promote, args):
     return results[0] if len(results) == 1 else results
 
 
-def atleast_1d(*arys):
+def atleast_1d(*arys: ArrayLike) -> Any:
     """With one axis at least.  JAX: `jnp.atleast_1d`."""
     return atleast_nd("atleast_1d", lambda x: array(x, copy=False, ndmin=1), arys)
 
 
-def atleast_2d(*arys):
+def atleast_2d(*arys: ArrayLike) -> Any:
     """With two axes at least.  JAX: `jnp.atleast_2d`."""
     return atleast_nd("atleast_2d", lambda x: array(x, copy=False, ndmin=2), arys)
 
 
-def atleast_3d(*arys):
+def atleast_3d(*arys: ArrayLike) -> Any:
     """With three axes at least: [1, n, 1] from [n].  JAX: `jnp.atleast_3d`."""
     new = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
 
@@ -162,29 +167,29 @@ def atleast_3d(*arys):
     return atleast_nd("atleast_3d", promote, arys)
 
 
-def vstack(tup, dtype=None):
+def vstack(tup: Array | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Joined as rows, along the first axis.  JAX: `jnp.vstack`."""
     return concatenate([atleast_2d(x) for x in checked_arrays("vstack", tup)], 0, dtype)
 
 
-def hstack(tup, dtype=None):
+def hstack(tup: Array | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Joined along the second axis, vectors along the first.  JAX: `jnp.hstack`."""
     parts = [atleast_1d(x) for x in checked_arrays("hstack", tup)]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype)
 
 
-def dstack(tup, dtype=None):
+def dstack(tup: Array | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Joined along the third axis.  JAX: `jnp.dstack`."""
     return concatenate([atleast_3d(x) for x in checked_arrays("dstack", tup)], 2, dtype)
 
 
-def column_stack(tup):
+def column_stack(tup: Array | Sequence[ArrayLike]) -> Array:
     """Vectors as columns, matrices as they are, side by side.  JAX: same name."""
     parts = arrays("column_stack", *checked_arrays("column_stack", tup))
     return concatenate([x if x.ndim > 1 else atleast_2d(x).T for x in parts], 1)
 
 
-def block(arrays):
+def block(arrays: Any) -> Array:
     """An array from nested lists of blocks.  JAX: `jnp.block`."""
     return block_and_depth(arrays)[0]
 
@@ -227,32 +232,42 @@ def split_at(name, ary, where, axis):
     return [part_of(x, axis, i, builtins.max(i, j)) for i, j in pairs]
 
 
-def split(ary, indices_or_sections, axis=0):
+def split(
+    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
+) -> list[Array]:
     """Cut into equal parts, or at places, as a list.  JAX: `jnp.split`."""
     return split_at("split", ary, indices_or_sections, axis)
 
 
-def array_split(ary, indices_or_sections, axis=0):
+def array_split(
+    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
+) -> list[Array]:
     """As `split`; the first parts may be longer by one.  JAX: `jnp.array_split`."""
     return split_at("array_split", ary, indices_or_sections, axis)
 
 
-def vsplit(ary, indices_or_sections):
+def vsplit(
+    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike
+) -> list[Array]:
     """`split` along the first axis.  JAX: `jnp.vsplit`."""
     return split_at("vsplit", ary, indices_or_sections, 0)
 
 
-def hsplit(ary, indices_or_sections):
+def hsplit(
+    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike
+) -> list[Array]:
     """`split` along the second axis, vectors along the first.  JAX: `jnp.hsplit`."""
     return split_at("hsplit", ary, indices_or_sections, 0 if ndim(ary) == 1 else 1)
 
 
-def dsplit(ary, indices_or_sections):
+def dsplit(
+    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike
+) -> list[Array]:
     """`split` along the third axis.  JAX: `jnp.dsplit`."""
     return split_at("dsplit", ary, indices_or_sections, 2)
 
 
-def resize(a, new_shape):
+def resize(a: ArrayLike, new_shape: Shape) -> Array:
     """The elements over and over, until `new_shape` is full.  JAX: `jnp.resize`."""
     x, = arrays("resize", a)
     shape = canonical_shape(new_shape)

@@ -1,11 +1,13 @@
 """Reductions: sums, extrema, means and variances over axes."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
 
 from ..trace import dtypes, primitives
-from ..trace.core import Array
+from ..trace.types import Array, ArrayLike, Axis, DTypeLike
 from .arguments import canonical_axes, canonical_axis, no_out
 from .core import (
     add,
@@ -120,9 +122,10 @@ def accumulate(name, a, axis, dtype, out, keepdims, initial, where, promote_inte
 
 
 def sum(
-    a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None,
-    promote_integers=True,
-):  # fmt: skip
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+    keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None, promote_integers: bool = True,
+) -> Array:  # fmt: skip
     """The sum over axes, where a mask holds.  JAX: `jnp.sum`.
 
     Small integers are summed as int32 (uint32) and bools counted, unless `dtype`.
@@ -133,16 +136,20 @@ def sum(
 
 
 def prod(
-    a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None,
-    promote_integers=True,
-):  # fmt: skip
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+    keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None, promote_integers: bool = True,
+) -> Array:  # fmt: skip
     """The product over axes; dtypes as in `sum`.  JAX: `jnp.prod`."""
     return accumulate(
         "prod", a, axis, dtype, out, keepdims, initial, where, promote_integers
     )
 
 
-def max(a, axis=None, out=None, keepdims=False, initial=None, where=None):
+def max(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+    initial: ArrayLike | None = None, where: ArrayLike | None = None,
+) -> Array:
     """The greatest value over axes; NaN if there is one.  JAX: `jnp.max`.
 
     Raises ValueError over nothing without `initial`.
@@ -151,25 +158,37 @@ def max(a, axis=None, out=None, keepdims=False, initial=None, where=None):
     return strong(reduce("max", x, axis, out, keepdims, initial, where))
 
 
-def min(a, axis=None, out=None, keepdims=False, initial=None, where=None):
+def min(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+    initial: ArrayLike | None = None, where: ArrayLike | None = None,
+) -> Array:
     """The least value over axes; NaN if there is one.  JAX: `jnp.min`."""
     x, = arrays("min", a)
     return strong(reduce("min", x, axis, out, keepdims, initial, where))
 
 
-def all(a, axis=None, out=None, keepdims=False, *, where=None):
+def all(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether all values over axes are nonzero.  JAX: `jnp.all`."""
     x, = arrays("all", a)
     return reduce("all", convert(x, np.bool_), axis, out, keepdims, where=where)
 
 
-def any(a, axis=None, out=None, keepdims=False, *, where=None):
+def any(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether any value over axes is nonzero.  JAX: `jnp.any`."""
     x, = arrays("any", a)
     return reduce("any", convert(x, np.bool_), axis, out, keepdims, where=where)
 
 
-def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=None):
+def mean(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+    keepdims: bool = False, *, where: ArrayLike | None = None,
+) -> Array:
     """The mean over axes, where a mask holds.  JAX: `jnp.mean`."""
     x, = arrays("mean", a)
     no_out("mean", out)
@@ -190,9 +209,10 @@ def count(x, axis, keepdims, where, dtype):
 
 
 def var(
-    a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=None,
-    mean=None, correction=None,
-):  # fmt: skip
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+    ddof: int = 0, keepdims: bool = False, *, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None, correction: float | None = None,
+) -> Array:  # fmt: skip
     """The variance over axes: mean square distance from the mean.  JAX: `jnp.var`."""
     no_out("var", out)
     x, = arrays("var", a)
@@ -233,9 +253,10 @@ def variance_dtypes(dtype, asked):
 
 
 def std(
-    a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=None,
-    mean=None, correction=None,
-):  # fmt: skip
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+    ddof: int = 0, keepdims: bool = False, *, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None, correction: float | None = None,
+) -> Array:  # fmt: skip
     """The standard deviation over axes: the root of `var`.  JAX: `jnp.std`."""
     no_out("std", out)
     where = checked_mask("std", where)
@@ -243,7 +264,10 @@ def std(
     return sqrt(var(a, axis, dtype, None, ddof, keepdims, **options))
 
 
-def argmax(a, axis=None, out=None, keepdims=None):
+def argmax(
+    a: ArrayLike, axis: int | None = None, out: None = None,
+    keepdims: bool | None = None,
+) -> Array:
     """The index of the first greatest value; of all values if no axis is given.
 
     JAX: `jnp.argmax`.  Raises ValueError over nothing.
@@ -251,7 +275,10 @@ def argmax(a, axis=None, out=None, keepdims=None):
     return argument("argmax", primitives.argmax, a, axis, out, keepdims)
 
 
-def argmin(a, axis=None, out=None, keepdims=None):
+def argmin(
+    a: ArrayLike, axis: int | None = None, out: None = None,
+    keepdims: bool | None = None,
+) -> Array:
     """The index of the first least value, as `argmax`.  JAX: `jnp.argmin`."""
     return argument("argmin", primitives.argmin, a, axis, out, keepdims)
 
@@ -271,6 +298,9 @@ def argument(name, operation, a, axis, out, keepdims):
     return expand_dims(result, kept) if keepdims else result
 
 
-def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     """Whether all elements are close, as `isclose` says.  JAX: `jnp.allclose`."""
     return all(isclose(a, b, rtol, atol, equal_nan))

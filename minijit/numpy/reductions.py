@@ -1,9 +1,14 @@
 """More reductions: those that skip NaN, ranges, weighted averages."""
 
+from __future__ import annotations
+
 import inspect
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..trace import dtypes, primitives
+from ..trace.types import Args, Array, ArrayLike, Axis, DTypeLike
 from .arguments import canonical_axes, check_arraylike, no_out
 from .core import (
     arrays,
@@ -38,19 +43,23 @@ from .shapes import broadcast_to, expand_dims, transpose
 amax, amin = max, min
 
 
-def ptp(a, axis=None, out=None, keepdims=False):
+def ptp(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False
+) -> Array:
     """The greatest value minus the least.  JAX: `jnp.ptp`."""
     no_out("ptp", out)
     return max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims)
 
 
-def count_nonzero(a, axis=None, keepdims=False):
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """How many values are not zero.  JAX: `jnp.count_nonzero`."""
     x, = arrays("count_nonzero", a)
     return sum(x != 0, axis, int, keepdims=keepdims)
 
 
-def ignoring_nan(reduction, value, nothing=None):
+def ignoring_nan(
+    reduction: Callable[Args, Any], value: float, nothing: float | None = None
+) -> Callable[Args, Array]:
     """The function that reduces what is not NaN.
 
     Args:
@@ -90,7 +99,10 @@ nanargmax, nanargmin = ignoring_nan(argmax, -inf, -1), ignoring_nan(argmin, inf,
 nansum, nanprod = ignoring_nan(sum, 0), ignoring_nan(prod, 1)
 
 
-def nanmean(a, axis=None, dtype=None, out=None, keepdims=False, where=None):
+def nanmean(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+    keepdims: bool = False, where: ArrayLike | None = None,
+) -> Array:
     """`mean` of what is not NaN.  JAX: `jnp.nanmean`."""
     no_out("nanmean", out)
     where = checked_mask("nanmean", where)
@@ -104,8 +116,10 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims=False, where=None):
 
 
 def nanvar(
-    a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where=None, mean=None
-):
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+    ddof: int = 0, keepdims: bool = False, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """`var` of what is not NaN.  JAX: `jnp.nanvar`."""
     no_out("nanvar", out)
     where = checked_mask("nanvar", where)
@@ -128,15 +142,20 @@ def nanvar(
 
 
 def nanstd(
-    a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where=None, mean=None
-):
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+    ddof: int = 0, keepdims: bool = False, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """`std` of what is not NaN.  JAX: `jnp.nanstd`."""
     no_out("nanstd", out)
     where = checked_mask("nanstd", where)
     return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
 
 
-def average(a, axis=None, weights=None, returned=False, keepdims=False):
+def average(
+    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None,
+    returned: bool = False, keepdims: bool = False,
+) -> Any:
     """The mean with weights.  JAX: `jnp.average`.
 
     With `returned`: -> (mean, sum of weights).
@@ -170,7 +189,9 @@ def average_weights(x, w, axis, axes):
     return primitives.expand_dims(transpose(w, order), kept)
 
 
-def apply_over_axes(func, a, axes):
+def apply_over_axes(
+    func: Callable[..., Any], a: ArrayLike, axes: Sequence[int]
+) -> Array:
     """`func(a, axis)` for one axis after another.  JAX: `jnp.apply_over_axes`."""
     x, = arrays("apply_over_axes", a)
     for axis in axes:

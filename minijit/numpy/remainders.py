@@ -1,9 +1,12 @@
 """Division with a whole quotient: `x // y`, `x % y` and `divmod(x, y)`."""
 
+from __future__ import annotations
+
 from ..trace import primitives
 from ..trace.core import operators
 from ..trace.dtypes import integer, issubdtype, unsignedinteger
 from ..trace.remainders import rem
+from ..trace.types import Array, ArrayLike
 from .core import (
     binary_operators,
     convert,
@@ -15,7 +18,7 @@ from .elementwise import choose_where
 from .making import ones_like
 
 
-def remainder(x1, x2, /):
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 - floor(x1 / x2) * x2: with the sign of x2.  JAX: `jnp.remainder`.
 
     Integers modulo 0 give 0, floats NaN.
@@ -38,7 +41,7 @@ def nonzero_divisor(y):
 mod = remainder
 
 
-def floor_divide(x1, x2, /):
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The quotient rounded down.  JAX: `jnp.floor_divide`.  x // 0 is -1 for ints."""
     x, y = promote_args_numeric("floor_divide", x1, x2)
     if x.dtype.kind == "c":
@@ -53,7 +56,7 @@ def floor_divide(x1, x2, /):
     return choose_where(cut, quotient - 1, quotient)
 
 
-def divmod(x1, x2, /):
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """-> (x1 // x2, x1 % x2).  JAX: `jnp.divmod`."""
     x, y = promote_args_numeric("divmod", x1, x2)
     if issubdtype(x.dtype, integer):

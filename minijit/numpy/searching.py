@@ -1,10 +1,15 @@
 """Where something is: `nonzero`, `argwhere`, masks, counts of each integer."""
 
+from __future__ import annotations
+
 import builtins
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ..trace import dtypes, primitives
+from ..trace.types import Array, ArrayLike
 from .arguments import concrete, no_out, static_int
 from .core import arrays, convert, later, np_shape, shape, truth
 from .cumulative import cumsum
@@ -17,7 +22,9 @@ from .shapes import moveaxis, ravel
 from .sorting import argsort
 
 
-def mask_indices(n, mask_func, k=0, *, size=None):
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
+) -> tuple[Array, Array]:
     """Where `mask_func(ones((n, n)), k)` is not zero.  JAX: `jnp.mask_indices`."""
     i, j = nonzero(mask_func(ones((n, n)), k), size=size)
     return i, j
@@ -32,23 +39,23 @@ def triangle_indices(name, mask_of, n, k, m):
     return asarray(i, dtype=int), asarray(j, dtype=int)
 
 
-def tril_indices(n, k=0, m=None):
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """-> (rows, columns) of the lower triangle.  JAX: `jnp.tril_indices`."""
     return triangle_indices("tril_indices", np.tril, n, k, m)
 
 
-def triu_indices(n, k=0, m=None):
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """-> (rows, columns) of the upper triangle.  JAX: `jnp.triu_indices`."""
     return triangle_indices("triu_indices", np.triu, n, k, m)
 
 
-def tril_indices_from(arr, k=0):
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` for the shape of a matrix.  JAX: `jnp.tril_indices_from`."""
     n, m = matrix_shape(arr)
     return tril_indices(n, k, m)
 
 
-def triu_indices_from(arr, k=0):
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` for the shape of a matrix.  JAX: `jnp.triu_indices_from`."""
     n, m = matrix_shape(arr)
     return triu_indices(n, k, m)
@@ -61,7 +68,7 @@ def matrix_shape(x):
     return shape(x)
 
 
-def diag_indices(n, ndim=2):
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The indices of the diagonal of an n by n by ... array.  JAX: same name."""
     n = static_int(n, "the argument 'n' of jnp.diag_indices")
     ndim = static_int(ndim, "the argument 'ndim' of jnp.diag_indices")
@@ -73,7 +80,7 @@ def diag_indices(n, ndim=2):
     return (arange(n),) * ndim
 
 
-def diag_indices_from(arr):
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """`diag_indices` for an array with equal sizes.  JAX: same name."""
     arr, = arrays("diag_indices_from", arr)
     if arr.ndim < 2:
@@ -88,7 +95,9 @@ def known_size(size, what):
     return None if size is None else static_int(size, f"the argument 'size' of {what}")
 
 
-def nonzero(a, *, size=None, fill_value=None):
+def nonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> tuple[Array, ...]:
     """For each axis, the indices of what is not zero.  JAX: `jnp.nonzero`.
 
     Args:
@@ -137,19 +146,26 @@ def unravelled(shape, flat):
 later |= {"where": nonzero}
 
 
-def flatnonzero(a, *, size=None, fill_value=None):
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Array:
     """The flat indices of what is not zero.  JAX: `jnp.flatnonzero`."""
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a, *, size=None, fill_value=None):
+def argwhere(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The indices of what is not zero, a row each.  JAX: `jnp.argwhere`."""
     x, = arrays("argwhere", a)
     rows = stack(nonzero(atleast_1d(x), size=size, fill_value=fill_value), axis=1)
     return rows[:, :0] if x.ndim == 0 else rows
 
 
-def compress(condition, a, axis=None, *, size=None, fill_value=0, out=None):
+def compress(
+    condition: ArrayLike, a: ArrayLike, axis: int | None = None, *,
+    size: int | None = None, fill_value: ArrayLike = 0, out: None = None,
+) -> Array:
     """The slices along an axis where a mask holds.  JAX: `jnp.compress`."""
     no_out("compress", out)
     mask, x, fill_value = arrays("compress", condition, a, fill_value)
@@ -174,12 +190,18 @@ def compress(condition, a, axis=None, *, size=None, fill_value=0, out=None):
     return moveaxis(x[argsort(mask, descending=True)][:size], 0, axis)
 
 
-def extract(condition, arr, *, size=None, fill_value=0):
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None,
+    fill_value: ArrayLike = 0,
+) -> Array:
     """The elements where a mask holds.  JAX: `jnp.extract`."""
     return compress(ravel(condition), ravel(arr), size=size, fill_value=fill_value)
 
 
-def bincount(x, weights=None, minlength=0, *, length=None):
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *,
+    length: int | None = None,
+) -> Array:
     """How often each of 0, 1, 2, ... occurs, or with what weight.  JAX: same name.
 
     Args:

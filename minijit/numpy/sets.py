@@ -1,9 +1,13 @@
 """Arrays as sets: `unique`, `isin`, unions and differences."""
 
+from __future__ import annotations
+
 import builtins
 from collections import namedtuple
+from typing import Any
 
 from ..trace import primitives
+from ..trace.types import Array, ArrayLike
 from .arguments import canonical_axis, check_arraylike, concrete
 from .calculus import diff
 from .core import arrays, as_array, bool_of, convert, isnan, nan, promote_dtypes
@@ -20,9 +24,10 @@ unique_advice = "pass size=: how many different values to give, at most."
 
 
 def unique(
-    ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *,
-    equal_nan=True, size=None, fill_value=None, sorted=True,
-):  # fmt: skip
+    ar: ArrayLike, return_index: bool = False, return_inverse: bool = False,
+    return_counts: bool = False, axis: int | None = None, *, equal_nan: bool = True,
+    size: int | None = None, fill_value: ArrayLike | None = None, sorted: bool = True,
+) -> Any:  # fmt: skip
     """The different values, sorted; or different slices along an axis.
 
     JAX: `jnp.unique`.  With the flags also, in this order: the index where each first
@@ -113,30 +118,41 @@ UniqueCounts = namedtuple("UniqueCounts", "values counts")
 UniqueInverse = namedtuple("UniqueInverse", "values inverse_indices")
 
 
-def unique_all(x, /, *, size=None, fill_value=None):
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """`unique` with everything, as a named tuple; NaNs differ.  JAX: same name."""
     options = {"equal_nan": False, "size": size, "fill_value": fill_value}
     return UniqueAll(*unique(x, True, True, True, **options))
 
 
-def unique_counts(x, /, *, size=None, fill_value=None):
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """`unique` with counts, as a named tuple; NaNs differ.  JAX: same name."""
     options = {"equal_nan": False, "size": size, "fill_value": fill_value}
     return UniqueCounts(*unique(x, return_counts=True, **options))
 
 
-def unique_inverse(x, /, *, size=None, fill_value=None):
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """`unique` with the inverse, as a named tuple; NaNs differ.  JAX: same name."""
     options = {"equal_nan": False, "size": size, "fill_value": fill_value}
     return UniqueInverse(*unique(x, return_inverse=True, **options))
 
 
-def unique_values(x, /, *, size=None, fill_value=None):
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """`unique`; NaNs differ.  JAX: `jnp.unique_values`."""
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
-def isin(element, test_elements, assume_unique=False, invert=False, *, method="auto"):
+def isin(
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False,
+    invert: bool = False, *, method: str = "auto",
+) -> Array:
     """For each element, whether it is among others.  JAX: `jnp.isin`."""
     check_arraylike("isin", element, test_elements)
     x, others = promote_dtypes([element, test_elements])
@@ -162,7 +178,10 @@ def set_size(name, size, *args):
     return known_size(size, f"jnp.{name}")
 
 
-def union1d(ar1, ar2, *, size=None, fill_value=None):
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """The different values of two arrays, sorted.  JAX: `jnp.union1d`."""
     x, y = arrays("union1d", ar1, ar2)
     size = set_size("union1d", size, x, y)
@@ -170,7 +189,10 @@ def union1d(ar1, ar2, *, size=None, fill_value=None):
     return unique(both, size=size, fill_value=fill_value)
 
 
-def setdiff1d(ar1, ar2, assume_unique=False, *, size=None, fill_value=None):
+def setdiff1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *,
+    size: int | None = None, fill_value: ArrayLike | None = None,
+) -> Array:
     """The different values of one array that another lacks.  JAX: same name."""
     x, y = map(ravel, arrays("setdiff1d", ar1, ar2))
     size = set_size("setdiff1d", size, x, y)
@@ -193,7 +215,10 @@ def packed(x, keep, size, fill):
     return choose_where(arange(size) < sum(keep), x[found], fill)
 
 
-def setxor1d(ar1, ar2, assume_unique=False, *, size=None, fill_value=None):
+def setxor1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *,
+    size: int | None = None, fill_value: ArrayLike | None = None,
+) -> Array:
     """The values that are in just one of two arrays.  JAX: `jnp.setxor1d`."""
     x, y = map(ravel, promote_args_1d("setxor1d", ar1, ar2))
     size = set_size("setxor1d", size, x, y)
@@ -241,8 +266,10 @@ def kept_values(values, keep, size, fill_value):
 
 
 def intersect1d(
-    ar1, ar2, assume_unique=False, return_indices=False, *, size=None, fill_value=None
-):
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False,
+    return_indices: bool = False, *, size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Any:
     """The values that are in both arrays.  JAX: `jnp.intersect1d`.
 
     With `return_indices`: -> (values, where each first is in ar1, and in ar2).

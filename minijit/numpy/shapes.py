@@ -1,22 +1,28 @@
 """The same elements in another shape or order: `reshape`, `transpose`, `squeeze`."""
 
+from __future__ import annotations
+
 import builtins
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..trace import primitives
 from ..trace.shape_checks import broadcast_shape
+from ..trace.types import Array, ArrayLike, Axis, Shape
 from .arguments import canonical_axes, canonical_axis, canonical_shape
 from .core import arrays
 
 
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes: int | Shape) -> tuple[int, ...]:
     """The shape that all of `shapes` broadcast to.  JAX: `jnp.broadcast_shapes`."""
     return broadcast_shape(tuple(map(canonical_shape, shapes)))
 
 
-def reshape(a, shape, order="C", *, copy=None):
+def reshape(
+    a: ArrayLike, shape: int | Shape, order: str = "C", *, copy: bool | None = None
+) -> Array:
     """The same elements in another shape; one size may be -1.  JAX: `jnp.reshape`."""
     x, = arrays("reshape", a)
     sizes = known_sizes(x, shape)
@@ -49,13 +55,13 @@ def known_sizes(x, shape):
     return sizes
 
 
-def ravel(a, order="C"):
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """All elements along one axis.  JAX: `jnp.ravel`."""
     x, = arrays("ravel", a)
     return reshape(x, (x.size,), order)
 
 
-def transpose(a, axes=None):
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The axes in another order: backwards by default.  JAX: `jnp.transpose`."""
     x, = arrays("transpose", a)
     axes = range(x.ndim)[::-1] if axes is None else axes
@@ -63,7 +69,9 @@ def transpose(a, axes=None):
     return x if order == tuple(range(x.ndim)) else primitives.transpose(x, order)
 
 
-def moveaxis(a, source, destination):
+def moveaxis(
+    a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]
+) -> Array:
     """The axes `source` moved to the places `destination`.  JAX: `jnp.moveaxis`."""
     x, = arrays("moveaxis", a)
     source = canonical_axes(source, x.ndim)
@@ -79,13 +87,13 @@ def moveaxis(a, source, destination):
     return transpose(x, order)
 
 
-def expand_dims(a, axis):
+def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """New axes of length 1, at places of the result.  JAX: `jnp.expand_dims`."""
     x, = arrays("expand_dims", a)
     return primitives.expand_dims(x, tuple(axis) if np.iterable(axis) else (axis,))
 
 
-def squeeze(a, axis=None):
+def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     """Without the axes of length 1, or without those given.  JAX: `jnp.squeeze`."""
     x, = arrays("squeeze", a)
     if axis is None:
@@ -93,7 +101,7 @@ def squeeze(a, axis=None):
     return primitives.squeeze(x, canonical_axes(axis, x.ndim))
 
 
-def broadcast_to(array, shape):
+def broadcast_to(array: ArrayLike, shape: int | Shape) -> Array:
     """The array repeated along axes to fit `shape`.  JAX: `jnp.broadcast_to`."""
     x, = arrays("broadcast_to", array)
     shape = canonical_shape(shape)
@@ -135,7 +143,7 @@ def stretch(x, shape):
     )
 
 
-def broadcast_arrays(*args):
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """The arrays broadcast to a common shape, as a list.  JAX: same name."""
     return to_one_shape(arrays("broadcast_arrays", *args))
 
@@ -146,7 +154,7 @@ def to_one_shape(args):
     return [x if x.aval.shape == shape else stretch(x, shape) for x in args]
 
 
-def matrix_transpose(x, /):
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """The last two axes swapped.  JAX: `jnp.matrix_transpose`."""
     x, = arrays("matrix_transpose", x)
     if x.ndim < 2:

@@ -1,7 +1,13 @@
 """Convolutions, correlations, and the windows that signals are weighted with."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from ..ops.convolution import conv_general_dilated
 from ..trace import dtypes
+from ..trace.types import Array, ArrayLike, DTypeLike
 from .arguments import check_arraylike, named, static_int
 from .core import absolute, cos, pi, promote_dtypes, sqrt
 from .making import counting, ones
@@ -34,17 +40,23 @@ def slide(name, x, y, mode, precision, dtype):
     return flip(result) if name == "correlate" and swap else result
 
 
-def convolve(a, v, mode="full", *, precision=None, preferred_element_type=None):
+def convolve(
+    a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The convolution of two vectors.  JAX: `jnp.convolve`."""
     return slide("convolve", a, v, mode, precision, preferred_element_type)
 
 
-def correlate(a, v, mode="valid", *, precision=None, preferred_element_type=None):
+def correlate(
+    a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The cross-correlation of two vectors.  JAX: `jnp.correlate`."""
     return slide("correlate", a, v, mode, precision, preferred_element_type)
 
 
-def window(name, weight):
+def window(name, weight) -> Callable[[int], Array]:
     """The window function `name`: M weights, highest in the middle."""
 
     def function(M):
@@ -66,7 +78,7 @@ blackman = window(
 )
 
 
-def kaiser(M, beta):
+def kaiser(M: int, beta: ArrayLike) -> Array:
     """The Kaiser window of M points.  JAX: `jnp.kaiser`."""
     M = static_int(M, "the argument 'M' of jnp.kaiser")
     dtype = dtypes.default_dtype("floating")

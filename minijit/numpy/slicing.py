@@ -5,9 +5,12 @@
     x[ds(i, 4)]                             # four elements from there
 """
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +54,7 @@ class Slice:
         return cls(taken.start, len(taken), taken.step)
 
 
-def dslice(start, size=None, stride=None):
+def dslice(start: Any, size: Any = None, stride: int | None = None) -> Any:
     """`size` elements from `start`, as an index.  JAX: `jax.dslice`, `jax.ds`.
 
         x[ds(i, 4)]        # x[i : i + 4], moved into x where it reaches out of it

@@ -1,9 +1,14 @@
 """Sorting and searching what is sorted."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..ops import sorting as ordering
 from ..trace import dtypes, primitives
+from ..trace.types import Array, ArrayLike, DTypeLike
 from .arguments import canonical_axis, check_arraylike
 from .core import arrays, convert, isnan, less, promote_dtypes
 from .elementwise import choose_where
@@ -14,7 +19,10 @@ from .reducing import any
 from .shapes import ravel
 
 
-def searchsorted(a, v, side="left", sorter=None, *, method="scan"):
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *,
+    method: str = "scan",
+) -> Array:
     """Where values belong in a sorted vector.  JAX: `jnp.searchsorted`.
 
     By halving, with as many steps as the length has bits; NaN comes last.
@@ -59,7 +67,10 @@ def sort_options(name, kind, order):
         raise TypeError(f"'order' argument to {name} is not supported.")
 
 
-def sort(a, axis=-1, *, kind=None, order=None, stable=True, descending=False):
+def sort(
+    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None,
+    stable: bool = True, descending: bool = False,
+) -> Array:
     """Sorted along an axis, NaN last.  JAX: `jnp.sort`."""
     sort_options("sort", kind, order)
     x, = arrays("sort", a)
@@ -69,8 +80,9 @@ def sort(a, axis=-1, *, kind=None, order=None, stable=True, descending=False):
 
 
 def argsort(
-    a, axis=-1, *, kind=None, order=None, stable=True, descending=False, dtype=None
-):
+    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None,
+    stable: bool = True, descending: bool = False, dtype: DTypeLike | None = None,
+) -> Array:
     """The indices that sort along an axis.  JAX: `jnp.argsort`."""
     sort_options("argsort", kind, order)
     x, = arrays("argsort", a)
@@ -89,7 +101,7 @@ def sort_together(keys, values, axis=-1, stable=True):
     return ordering.sort((keys, values), axis, is_stable=stable, num_keys=1)
 
 
-def lexsort(keys, axis=-1):
+def lexsort(keys: Array | Sequence[ArrayLike], axis: int = -1) -> Array:
     """The indices that sort by the last key, then by the one before.  JAX: same."""
     keys = arrays("lexsort", *keys)
     if not keys:
@@ -105,13 +117,13 @@ def lexsort(keys, axis=-1):
     return ordering.sort(operands, dimension=axis, num_keys=len(keys))[-1]
 
 
-def partition(a, kth, axis=-1):
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The kth element where sorting puts it, smaller before it.  JAX: same name."""
     x, bottom, top = partition_parts("partition", a, kth, axis)
     return swapaxes(concatenate([bottom[0], top[0]], -1), axis, -1)
 
 
-def argpartition(a, kth, axis=-1):
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The indices for `partition`.  JAX: `jnp.argpartition`."""
     x, (_, bottom), _ = partition_parts("argpartition", a, kth, axis)
     n = x.shape[-1]
@@ -137,7 +149,7 @@ def partition_parts(name, a, kth, axis):
     return x, bottom, ordering.top_k(x, x.shape[-1] - kth - 1)
 
 
-def sort_complex(a):
+def sort_complex(a: ArrayLike) -> Array:
     """Sorted, as complex numbers.  JAX: `jnp.sort_complex`."""
     x, = arrays("sort_complex", a)
     return convert(sort(x), dtypes.to_complex_dtype(x.dtype))

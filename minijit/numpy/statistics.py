@@ -1,11 +1,16 @@
 """Quantiles, histograms and covariances."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..ops import complex_numbers
 from ..trace import dtypes, primitives
+from ..trace.types import Array, ArrayLike, Axis, DTypeLike
 from .arguments import canonical_axes, check_arraylike, concrete, static, static_int
 from .calculus import diff
 from .contracting import dot
@@ -47,7 +52,9 @@ from .sorting import searchsorted, sort, sort_together
 from .take_and_put import ravel_multi_index
 
 
-def digitize(x, bins, right=False, *, method=None):
+def digitize(
+    x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
+) -> Array:
     """In which bin each value falls; bins may go down.  JAX: `jnp.digitize`."""
     x, bins = arrays("digitize", x, bins)
     right = bool_of(concrete(right, "the argument 'right' of jnp.digitize", static))
@@ -63,7 +70,10 @@ def digitize(x, bins, right=False, *, method=None):
     return choose_where(bins[-1] >= bins[0], up, down)
 
 
-def histogram_bin_edges(a, bins=10, range=None, weights=None):
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: Any = None,
+    weights: ArrayLike | None = None,
+) -> Array:
     """The edges of equal bins over the data's range.  JAX: same name."""
     if isinstance(bins, str):
         raise NotImplementedError("string values for `bins` not implemented.")
@@ -84,7 +94,10 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None):
     return linspace(low, high, count + 1, dtype=dtype)
 
 
-def histogram(a, bins=10, range=None, weights=None, density=None):
+def histogram(
+    a: ArrayLike, bins: ArrayLike = 10, range: Sequence[ArrayLike] | None = None,
+    weights: ArrayLike | None = None, density: bool | None = None,
+) -> tuple[Array, Array]:
     """-> (how many values fall in each bin, the bins' edges).  JAX: same name."""
     x, = promote_args_inexact("histogram", a)
     weights = ones_like(x) if weights is None else weights
@@ -100,7 +113,10 @@ def histogram(a, bins=10, range=None, weights=None, density=None):
     return counts, edges
 
 
-def histogram2d(x, y, bins=10, range=None, weights=None, density=None):
+def histogram2d(
+    x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Any = None,
+    weights: ArrayLike | None = None, density: bool | None = None,
+) -> tuple[Array, Array, Array]:
     """-> (counts, x edges, y edges).  JAX: `jnp.histogram2d`."""
     x, y = arrays("histogram2d", x, y)
     several = len(bins) if hasattr(bins, "__len__") else 1
@@ -110,7 +126,10 @@ def histogram2d(x, y, bins=10, range=None, weights=None, density=None):
     return counts, edges[0], edges[1]
 
 
-def histogramdd(sample, bins=10, range=None, weights=None, density=None):
+def histogramdd(
+    sample: ArrayLike, bins: Any = 10, range: Any = None,
+    weights: ArrayLike | None = None, density: bool | None = None,
+) -> Any:
     """-> (counts, a list of edges), of points in several dimensions.  JAX: same name.
 
     Args:
@@ -146,9 +165,10 @@ def histogramdd(sample, bins=10, range=None, weights=None, density=None):
 
 
 def quantile(
-    a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False,
-    *, weights=None,
-):  # fmt: skip
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None,
+    overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+    weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """The values below which parts `q` of the data lie.  JAX: `jnp.quantile`.
 
     Args:
@@ -161,9 +181,10 @@ def quantile(
 
 
 def nanquantile(
-    a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False,
-    *, weights=None,
-):  # fmt: skip
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None,
+    overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+    weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """`quantile` of what is not NaN.  JAX: `jnp.nanquantile`."""
     options = (axis, method, keepdims, weights)
     return quantiles("nanquantile", a, q, out, overwrite_input, True, *options)
@@ -279,9 +300,10 @@ def weights_like(x, axes, weights):
 
 
 def percentile(
-    a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False,
-    *, weights=None,
-):  # fmt: skip
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None,
+    overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+    weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """As `quantile`, with q from 0 to 100.  JAX: `jnp.percentile`."""
     check_arraylike("percentile", a, q)
     q, = promote_args_inexact("percentile", q)
@@ -290,9 +312,10 @@ def percentile(
 
 
 def nanpercentile(
-    a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False,
-    *, weights=None,
-):  # fmt: skip
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None,
+    overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+    weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """`percentile` of what is not NaN.  JAX: `jnp.nanpercentile`."""
     check_arraylike("nanpercentile", a, q)
     q, = promote_args_inexact("nanpercentile", q)
@@ -300,22 +323,29 @@ def nanpercentile(
     return nanquantile(a, q / 100, *options, weights=weights)
 
 
-def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
+def median(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
     """The value in the middle.  JAX: `jnp.median`."""
     check_arraylike("median", a)
     return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
 
-def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=False):
+def nanmedian(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
     """`median` of what is not NaN.  JAX: `jnp.nanmedian`."""
     check_arraylike("nanmedian", a)
     return nanquantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
 
 def cov(
-    m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None,
-    dtype=None,
-):  # fmt: skip
+    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False,
+    ddof: int | None = None, fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None, dtype: DTypeLike | None = None,
+) -> Array:  # fmt: skip
     """The covariance matrix of variables, a row each.  JAX: `jnp.cov`."""
     x = variables("cov", m, y, rowvar)
     if dtype is not None:
@@ -380,7 +410,10 @@ def sample_weights(x, fweights, aweights):
     return w
 
 
-def corrcoef(x, y=None, rowvar=True, dtype=None):
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The correlation matrix of variables, a row each.  JAX: `jnp.corrcoef`."""
     if dtype is not None:
         real_dtype("corrcoef", dtype)

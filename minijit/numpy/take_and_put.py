@@ -1,13 +1,17 @@
 """Taking elements and putting them: `x[...]`, `x.at[...]`, `take`, `nonzero`, ..."""
 
+from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..ops import scatter
 from ..trace import dtypes
 from ..trace.core import Tracer, operators
+from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from .arguments import (
     canonical_axis,
     canonical_shape,
@@ -34,7 +38,9 @@ from .shapes import (
 )
 
 
-def fill_diagonal(a, val, wrap=False, *, inplace=True):
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Array:
     """The array with `val` on its diagonal.  JAX: `jnp.fill_diagonal`.
 
     Raises NotImplementedError unless `inplace=False`: arrays are immutable.
@@ -148,9 +154,10 @@ operators |= {"at": property(At)}
 
 
 def take(
-    a, indices, axis=None, out=None, mode=None, unique_indices=False,
-    indices_are_sorted=False, fill_value=None,
-):  # fmt: skip
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None,
+    mode: str | None = None, unique_indices: bool = False,
+    indices_are_sorted: bool = False, fill_value: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """The elements or slices at `indices` along an axis.  JAX: `jnp.take`.
 
     Args:
@@ -184,8 +191,9 @@ def take(
 
 
 def take_along_axis(
-    arr, indices, axis=-1, mode=None, fill_value=None, *, wrap_negative_indices=None
-):
+    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: Any = None,
+    fill_value: ArrayLike | None = None, *, wrap_negative_indices: bool | None = None,
+) -> Array:
     """For each position, the element that an index along `axis` names.
 
     JAX: `jnp.take_along_axis`.  The other axes broadcast.
@@ -228,7 +236,10 @@ def along_axis_index(shape, i, axis):
     return out_shape, tuple(grid)
 
 
-def put_along_axis(arr, indices, values, axis, inplace=True, *, mode=None):
+def put_along_axis(
+    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None,
+    inplace: bool = True, *, mode: str | None = None,
+) -> Array:
     """The array with values at indices along an axis.  JAX: same name.
 
     Raises ValueError unless `inplace=False`: arrays are immutable.
@@ -246,7 +257,10 @@ def put_along_axis(arr, indices, values, axis, inplace=True, *, mode=None):
     return reshape(flat.at[index].set(values, mode=mode), x.shape)
 
 
-def put(a, ind, v, mode=None, *, inplace=True):
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *,
+    inplace: bool = True,
+) -> Array:
     """The array with values at flat indices.  JAX: `jnp.put`, with inplace=False."""
     not_in_place("put", inplace)
     x, i, v = arrays("put", a, ind, v)
@@ -265,7 +279,9 @@ def put(a, ind, v, mode=None, *, inplace=True):
     return reshape(flat, x.shape)
 
 
-def place(arr, mask, vals, *, inplace=True):
+def place(
+    arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True
+) -> Array:
     """The array with values, in turn, where a mask holds.  JAX: same name."""
     not_in_place("place", inplace)
     x, mask, vals = arrays("place", arr, mask, vals)
@@ -280,7 +296,10 @@ def place(arr, mask, vals, *, inplace=True):
     return reshape(ravel(x).at[i].set(values, mode="drop"), x.shape)
 
 
-def choose(a, choices, out=None, mode="raise"):
+def choose(
+    a: ArrayLike, choices: Array | Sequence[ArrayLike], out: None = None,
+    mode: str = "raise",
+) -> Array:
     """For each element, that of the array it names.  JAX: `jnp.choose`."""
     no_out("choose", out)
     a, *choices = arrays("choose", a, *choices)
@@ -302,7 +321,10 @@ def choose(a, choices, out=None, mode="raise"):
     return stack(choices)[(a, *indices(a.shape, sparse=True))]
 
 
-def select(condlist, choicelist, default=0):
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike],
+    default: ArrayLike = 0,
+) -> Array:
     """For each position, the first choice whose condition holds.  JAX: same name."""
     if len(condlist) != len(choicelist):
         raise ValueError(
@@ -320,7 +342,10 @@ def select(condlist, choicelist, default=0):
     return result
 
 
-def piecewise(x, condlist, funclist, *args, **kw):
+def piecewise(
+    x: ArrayLike, condlist: Array | Sequence[ArrayLike], funclist: Sequence[Any],
+    *args: Any, **kw: Any,
+) -> Array:
     """For each x, the function of the last condition that holds.  JAX: same name.
 
     All functions are applied to all of x, and the results chosen from.
@@ -343,7 +368,10 @@ def piecewise(x, condlist, funclist, *args, **kw):
     return result
 
 
-def ravel_multi_index(multi_index, dims, mode="raise", order="C", *, dtype=None):
+def ravel_multi_index(
+    multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise",
+    order: str = "C", *, dtype: DTypeLike | None = None,
+) -> Array:
     """Indices along several axes as flat indices.  JAX: `jnp.ravel_multi_index`."""
     sizes = canonical_shape(tuple(dims))
     parts = arrays("ravel_multi_index", *multi_index)
@@ -385,7 +413,7 @@ def in_bounds(i, n, mode):
     return clip(i, 0, n - 1) if mode == "clip" else i % n
 
 
-def unravel_index(indices, shape):
+def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:
     """Flat indices as a tuple of one index an axis.  JAX: `jnp.unravel_index`.
 
     `shape` may be traced: integers, or an array of one axis.

@@ -4,10 +4,15 @@
     jnp.frompyfunc(lambda x, y: x * y + 1, 2, 1).reduce(x)
 """
 
+from __future__ import annotations
+
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from ..trace.types import Array
 from ..transform.control_flow.api import scan
 from ..transform.control_flow.more_loops import fori_loop
 from .arguments import canonical_axis, check_arraylike, no_out
@@ -210,7 +215,9 @@ class ufunc(metaclass=KindOfUfunc):
         return moveaxis(fori_loop(1, n, step, total), 0, axis)
 
 
-def frompyfunc(func, /, nin, nout, *, identity=None):
+def frompyfunc(
+    func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None
+) -> Array:
     """A `ufunc` of a Python function of `nin` numbers that gives `nout`.
 
     JAX: `jnp.frompyfunc`; unlike NumPy's, results have a dtype, and it can be traced.

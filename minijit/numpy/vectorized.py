@@ -1,7 +1,11 @@
 """Functions of numbers or vectors, mapped over arrays."""
 
+from __future__ import annotations
+
 import builtins
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +13,7 @@ from ..trace.arguments import wraps
 from ..trace.base.errors import at_line, left_out, user_source
 from ..trace.shape_checks import broadcast_shape
 from ..trace.trees.pytree import tree_map
+from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import vmap
 from .arguments import canonical_axis, tell_of_ranks
 from .core import arrays
@@ -173,7 +178,9 @@ def with_new_axis(function):
     return lambda *args: tree_map(lambda y: expand_dims(y, 0), function(*args))
 
 
-def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
+def vectorize(
+    pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signature: Any = None
+) -> Callable[..., Any]:
     """A function of arrays out of one of scalars, or of arrays with few axes.
 
     Args:
@@ -196,7 +203,9 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
     return wraps(pyfunc)(lambda *args, **kwargs: vectorized(*args, **kwargs))
 
 
-def apply_along_axis(func1d, axis, arr, *args, **kwargs):
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
     """Apply a function of a vector to each line of an array along an axis.
 
     Args:

@@ -1308,4 +1308,4 @@ __all__ = """
     triangular_solve_p tridiagonal tridiagonal_p tridiagonal_solve tridiagonal_solve_p
 """.split()
 calls.explain_calls("lax.linalg", globals(), __all__)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.front(globals(), __all__)

@@ -8,4 +8,4 @@ _on_demand = """
     stats
 """.split()
 __all__ = ["special", *_on_demand]
-__dir__, __getattr__ = _names.front(__name__, __all__, _on_demand)
+__dir__, __getattr__ = _names.front(globals(), __all__, _on_demand)

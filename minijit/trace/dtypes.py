@@ -13,15 +13,18 @@ Python's numbers have types of their own in that graph, `int*`, `float*` and
 `complex*`, low in it: they are *weak*, and adapt to whatever they meet.
 """
 
+from __future__ import annotations
+
 import functools
 import warnings
+from typing import Any, overload
 
 import ml_dtypes
 import numpy as np
 
 from .base.config import config
 from .base.errors import asked_by_library, at_line, user_level, user_source
-from .core import Array
+from .types import Array, DTypeLike
 
 families = {
     "bool": ["bool"],
@@ -199,7 +202,7 @@ def node_of(dtype, weak_type):
     return weak_nodes[family_of[dtype]] if weak_type else dtype_names[dtype]
 
 
-def promote_types(a, b):
+def promote_types(a: DTypeLike, b: DTypeLike) -> np.dtype[Any]:
     """The dtype of an operation on dtypes a and b.  JAX: `jnp.promote_types`.
 
     `int`, `float` and `complex` themselves are weak: ("int8", int) gives int8.
@@ -261,6 +264,10 @@ def joint_type(kinds, enable_x64, promotion):
     return wide if enable_x64 else narrow.get(wide, wide), is_weak and node != "bool"
 
 
+@overload
+def result_type(*args: Any) -> np.dtype[Any]: ...
+@overload
+def result_type(*args: Any, return_weak_type_flag: bool) -> Any: ...
 def result_type(*args, return_weak_type_flag=False):
     """The dtype of an operation on `args`: values, types or names, in any mix.
 
@@ -285,7 +292,7 @@ def default_dtype(family):
 type_classes = (type, str, np.dtype)
 
 
-def dtype(x):
+def dtype(x: Any) -> np.dtype[Any]:
     """The dtype of a value, or of the type or name of one.
 
     Python's and NumPy's values become 32-bit unless `enable_x64`; an array that is
@@ -444,7 +451,7 @@ def scalar_class(x):
 class_of = {ml_dtypes.bfloat16: floating}
 
 
-def issubdtype(a, b):
+def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
     """Whether a dtype is another one, or of a kind: NumPy's, and bfloat16.
 
     JAX: `jnp.issubdtype`.
@@ -455,12 +462,12 @@ def issubdtype(a, b):
     return bool(np.issubdtype(a, b))
 
 
-def finfo(dtype):
+def finfo(dtype: DTypeLike) -> Any:
     """Limits of a floating or complex type (`eps`, `max`, `bits`, ...), or bfloat16."""
     return limits_of(ml_dtypes.finfo, numeric_dtype(dtype))
 
 
-def iinfo(dtype):
+def iinfo(dtype: DTypeLike) -> Any:
     """Limits of an integer type: `min`, `max`, `bits`."""
     return limits_of(ml_dtypes.iinfo, numeric_dtype(dtype))
 
@@ -492,11 +499,11 @@ class ScalarType:
     What a call does is looked up in `scalar_makers`, which `minijit.numpy` fills.
     """
 
-    def __init__(self, name):
-        self.dtype = np.dtype(name)
+    def __init__(self, name: str) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(name)
         self.__name__ = name if name != "bool" else "bool_"
 
-    def __call__(self, x=0):
+    def __call__(self, x: Any = 0) -> Array:
         return scalar_makers["array"](x, dtype=self.dtype)
 
     def __mro_entries__(self, bases):
@@ -534,7 +541,7 @@ kinds = {
 }
 
 
-def isdtype(dtype, kind):
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether a dtype is of the array API standard's `kind`, or of one of several."""
     options = []
     for k in kind if isinstance(kind, tuple) else (kind,):

@@ -7,7 +7,7 @@ What the book's chapters build has few of them: there ideas come first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,6 +22,10 @@ else:
 ArrayLike: TypeAlias = (
     Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 )
+
+# Functions of one and of two arrays, which are given by position.
+Unary: TypeAlias = Callable[[ArrayLike], Array]
+Binary: TypeAlias = Callable[[ArrayLike, ArrayLike], Array]
 
 
 class SupportsDType(Protocol):

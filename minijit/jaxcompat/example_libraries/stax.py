@@ -360,4 +360,4 @@ __all__ = """
     normal ones parallel randn random relu selu serial shape_dependent sigmoid softmax
     softplus standardize zeros
 """.split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.front(globals(), __all__)

@@ -8,4 +8,4 @@ _modules = """
     checkify hijax layout mesh_utils multihost_utils ode pjit shard_map stax
 """.split()
 __all__ = ["enable_x64", "io_callback"]
-__dir__, __getattr__ = _names.front(__name__, __all__, _modules)
+__dir__, __getattr__ = _names.front(globals(), __all__, _modules)

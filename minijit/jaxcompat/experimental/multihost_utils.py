@@ -30,4 +30,4 @@ def assert_equal(in_tree, fail_message=""):
 
 __all__ = ["assert_equal", "broadcast_one_to_all", "process_allgather"]
 __all__ += ["sync_global_devices"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.front(globals(), __all__)

@@ -4,4 +4,4 @@ from ...trace.base import names as _names
 
 _modules = ["backend", "core", "linear_util", "random", "source_info_util"]
 __all__: list[str] = []
-__dir__, __getattr__ = _names.front(__name__, __all__, _modules)
+__dir__, __getattr__ = _names.front(globals(), __all__, _modules)

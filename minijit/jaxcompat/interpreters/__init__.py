@@ -4,7 +4,7 @@ from ...trace.base import names as _names
 
 _modules = ["ad", "batching", "mlir", "partial_eval", "xla"]
 __all__: list[str] = []
-__dir__, __getattr__ = _names.front(__name__, __all__, _modules)
+__dir__, __getattr__ = _names.front(globals(), __all__, _modules)
 
 
 class Rules(dict):

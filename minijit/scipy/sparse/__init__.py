@@ -3,4 +3,4 @@
 from ...trace.base import names as _names
 
 __all__ = ["linalg"]
-__dir__, __getattr__ = _names.front(__name__, __all__, __all__)
+__dir__, __getattr__ = _names.front(globals(), __all__, __all__)

@@ -20,4 +20,4 @@ _distributions = """
     pareto poisson t truncnorm uniform vonmises wrapcauchy
 """.split()
 __all__ = ["gaussian_kde", "mode", "rankdata", "sem", *_distributions]
-__dir__, __getattr__ = _names.front(__name__, __all__, _distributions)
+__dir__, __getattr__ = _names.front(globals(), __all__, _distributions)

@@ -40,17 +40,19 @@ def is_public(x):
     return mine and len(parts) == 1 and parts[0] not in inner_parts
 
 
-def front(module, names, on_demand=()):
-    """-> (`__dir__`, `__getattr__`) for a module: PEP 562.
+def front(namespace, names, on_demand=()):
+    """Make `__dir__` and `__getattr__` of a module (PEP 562), and return them.
+
+    A module that assigns them tells type checkers that it has more names than they see.
 
     Args:
-      module: its full name.
+      namespace: its `globals()`.
       names: a list of its public names, or a function without arguments that gives it.
       on_demand: texts that say what is imported when it is first asked for: the name of
         a module within it, or "run.report.explaining:explain" for one that users know
         as its.
     """
-
+    module = namespace["__name__"]
 
     def listed():
         later = (place.rpartition(":")[2] for place in on_demand)
@@ -68,6 +70,7 @@ def front(module, names, on_demand=()):
         message = no_such_name(module, name)
         raise AttributeError(message, name=name, obj=sys.modules[module])
 
+    namespace.update(__dir__=listed, __getattr__=missing)
     return listed, missing
 
 
@@ -79,8 +82,8 @@ def publish(namespace, names=None):
       names: what it has for users, as one text; by default all `public_names`.
     """
     listed = public_names(namespace) if names is None else names.split()
-    listing, missing = front(namespace["__name__"], listed)
-    namespace.update(__all__=listed, __dir__=listing, __getattr__=missing)
+    namespace["__all__"] = listed
+    front(namespace, listed)
 
 
 def no_such_name(module, name):
