@@ -10,9 +10,13 @@ recorded.  Signatures are JAX's, without its sharding arguments.
 """
 
 # chapter 3
+from __future__ import annotations
+
 import builtins
 import math
 import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,33 +25,54 @@ from .trace.base import names as _names
 from .trace import primitives, shape_checks
 from .trace.array import aval_of, to_numpy
 from .trace.core import Tracer
-from .trace.primitives import abs, cos, exp, integer_pow, log, neg, pow, sign, sin, sqrt
-from .trace.primitives import add, div, max, min, mul, sub, tanh
-from .trace.primitives import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
-from .trace.primitives import broadcast, broadcast_in_dim, concatenate, expand_dims
-from .trace.primitives import broadcasted_iota, full, full_like, iota
-from .trace.primitives import convert_element_type, select, select_n
-from .trace.primitives import dot_general, Precision
-from .trace.primitives import eq, ge, gt, le, lt, ne
-from .trace.primitives import reduce_and, reduce_or, reduce_xor, argmax, argmin
-from .trace.primitives import reduce_max, reduce_min, reduce_prod, reduce_sum
-from .trace.primitives import monoids, reshape, slice, squeeze, transpose
+from .trace.types import Array, ArrayLike, DTypeLike
+from .trace.primitives import (
+    abs as abs, cos as cos, exp as exp, integer_pow as integer_pow, log as log,
+    neg as neg, pow as pow, sign as sign, sin as sin, sqrt as sqrt, add as add,
+    div as div, max as max, min as min, mul as mul, sub as sub, tanh as tanh,
+    bitwise_and as bitwise_and, bitwise_not as bitwise_not, bitwise_or as bitwise_or,
+    bitwise_xor as bitwise_xor, broadcast as broadcast,
+    broadcast_in_dim as broadcast_in_dim, concatenate as concatenate,
+    expand_dims as expand_dims, broadcasted_iota as broadcasted_iota, full as full,
+    full_like as full_like, iota as iota, convert_element_type as convert_element_type,
+    select as select, select_n as select_n, dot_general as dot_general,
+    Precision as Precision, eq as eq, ge as ge, gt as gt, le as le, lt as lt, ne as ne,
+    reduce_and as reduce_and, reduce_or as reduce_or, reduce_xor as reduce_xor,
+    argmax as argmax, argmin as argmin, reduce_max as reduce_max,
+    reduce_min as reduce_min, reduce_prod as reduce_prod, reduce_sum as reduce_sum,
+    monoids, reshape as reshape, slice as slice, squeeze as squeeze,
+    transpose as transpose,
+)
 
-from .trace.primitives import abs_p, cos_p, exp_p, log_p, neg_p, sign_p, sin_p, sqrt_p
-from .trace.primitives import add_p, div_p, max_p, min_p, mul_p, pow_p, sub_p, tanh_p
-from .trace.primitives import and_p, not_p, or_p, xor_p, copy_p, integer_pow_p
-from .trace.primitives import argmax_p, argmin_p, convert_element_type_p, select_n_p
-from .trace.primitives import broadcast_in_dim_p, concatenate_p, dot_general_p, iota_p
-from .trace.primitives import eq_p, ge_p, gt_p, le_p, lt_p, ne_p
-from .trace.primitives import reduce_and_p, reduce_or_p, reduce_xor_p
-from .trace.primitives import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
-from .trace.primitives import reshape_p, slice_p, squeeze_p, transpose_p
-from .trace.remainders import floor, floor_p, rem, rem_p
-from .trace.slicing import dilated_size, dynamic_slice, dynamic_update_slice, pad, rev
-from .trace.slicing import dynamic_index_in_dim, dynamic_slice_in_dim, index_in_dim
-from .trace.slicing import dynamic_update_index_in_dim, dynamic_update_slice_in_dim
-from .trace.slicing import slice_in_dim
-from .trace.slicing import dynamic_slice_p, dynamic_update_slice_p, pad_p, rev_p
+from .trace.primitives import (
+    abs_p as abs_p, cos_p as cos_p, exp_p as exp_p, log_p as log_p, neg_p as neg_p,
+    sign_p as sign_p, sin_p as sin_p, sqrt_p as sqrt_p, add_p as add_p, div_p as div_p,
+    max_p as max_p, min_p as min_p, mul_p as mul_p, pow_p as pow_p, sub_p as sub_p,
+    tanh_p as tanh_p, and_p as and_p, not_p as not_p, or_p as or_p, xor_p as xor_p,
+    copy_p as copy_p, integer_pow_p as integer_pow_p, argmax_p as argmax_p,
+    argmin_p as argmin_p, convert_element_type_p as convert_element_type_p,
+    select_n_p as select_n_p, broadcast_in_dim_p as broadcast_in_dim_p,
+    concatenate_p as concatenate_p, dot_general_p as dot_general_p, iota_p as iota_p,
+    eq_p as eq_p, ge_p as ge_p, gt_p as gt_p, le_p as le_p, lt_p as lt_p, ne_p as ne_p,
+    reduce_and_p as reduce_and_p, reduce_or_p as reduce_or_p,
+    reduce_xor_p as reduce_xor_p, reduce_max_p as reduce_max_p,
+    reduce_min_p as reduce_min_p, reduce_prod_p as reduce_prod_p,
+    reduce_sum_p as reduce_sum_p, reshape_p as reshape_p, slice_p as slice_p,
+    squeeze_p as squeeze_p, transpose_p as transpose_p,
+)
+from .trace.remainders import (
+    floor as floor, floor_p as floor_p, rem as rem, rem_p as rem_p,
+)
+from .trace.slicing import (
+    dilated_size, dynamic_slice as dynamic_slice,
+    dynamic_update_slice as dynamic_update_slice, pad as pad, rev as rev,
+    dynamic_index_in_dim as dynamic_index_in_dim,
+    dynamic_slice_in_dim as dynamic_slice_in_dim, index_in_dim as index_in_dim,
+    dynamic_update_index_in_dim as dynamic_update_index_in_dim,
+    dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
+    slice_in_dim as slice_in_dim, dynamic_slice_p as dynamic_slice_p,
+    dynamic_update_slice_p as dynamic_update_slice_p, pad_p as pad_p, rev_p as rev_p,
+)
 
 # A number of a user does not adapt to the array beside it: see `strict`.
 add, sub, mul, div, rem = builtins.map(calls.strict, (add, sub, mul, div, rem))
@@ -63,7 +88,7 @@ DotDimensionNumbers = tuple[
 ]
 
 
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to, by NumPy's rules.
 
     Raises ValueError if there is none.
@@ -72,17 +97,19 @@ def broadcast_shapes(*shapes):
     return shape_checks.broadcast_shape(tuple(shapes))
 
 
-def broadcast_to_rank(x, rank):
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """x with new leading axes of size 1, `rank` axes in all."""
     return broadcast(x, (1,) * (rank - aval_of(x).ndim))
 
 
-def reciprocal(x):
+def reciprocal(x: ArrayLike) -> Array:
     """1 / x, elementwise."""
     return integer_pow(x, -1)
 
 
-def collapse(operand, start_dimension, stop_dimension=None):
+def collapse(
+    operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None
+) -> Array:
     """`operand` with the axes from start up to stop, which is left out, made one.
 
     Without a stop all axes from start on.  Counts from the end like a slice.
@@ -100,8 +127,9 @@ def collapse(operand, start_dimension, stop_dimension=None):
 
 
 def dot(
-    lhs, rhs, *, dimension_numbers=None, precision=None, preferred_element_type=None
-):
+    lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: Any = None,
+    precision: Any = None, preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """`dot_general`; of vectors and matrices the axes need not be named.
 
     Then the last axis of `lhs` is contracted with the first one of `rhs`.
@@ -119,7 +147,7 @@ def dot(
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs, rhs, precision=None):
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
     """Matrix products over the last two axes, one for each index of the others."""
     ranks = aval_of(lhs).ndim, aval_of(rhs).ndim
     if ranks[0] != ranks[1] or ranks[0] < 2:
@@ -132,7 +160,7 @@ def batch_matmul(lhs, rhs, precision=None):
     return dot_general(lhs, rhs, (contract, (batch, batch)), precision)
 
 
-def split(operand, sizes, axis=0):
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """`operand` cut along one axis into parts of these sizes: a list."""
     shape = aval_of(operand).shape
     axis = primitives.canonicalize_axis(axis, len(shape))
@@ -148,7 +176,7 @@ def split(operand, sizes, axis=0):
     ]
 
 
-def stack(operands, axis=0):
+def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     """Arrays of one shape side by side along a new axis."""
     shapes = {aval_of(x).shape for x in operands}
     if len(shapes) != 1:
@@ -157,14 +185,14 @@ def stack(operands, axis=0):
     return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
 
 
-def unstack(x, axis=0):
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """The parts of x along one axis, which goes: a tuple."""
     shape = aval_of(x).shape
     size = shape[primitives.canonicalize_axis(axis, len(shape))]
     return tuple(index_in_dim(x, i, axis, keepdims=False) for i in range(size))
 
 
-def tile(operand, reps):
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """`operand` repeated reps[i] times along each axis i."""
     shape = aval_of(operand).shape
     if len(reps) != len(shape):
@@ -178,39 +206,36 @@ def tile(operand, reps):
     return reshape(repeated, [r * n for r, n in zip(reps, shape, strict=True)])
 
 
-_inner = "Tracer aval_of dilated_size fold monoids to_numpy transposed_padding"
+_inner = """
+    Any Array ArrayLike Callable DTypeLike Sequence Tracer annotations aval_of
+    dilated_size fold monoids to_numpy transposed_padding
+"""
 _listed = lambda: _names.public_names(globals(), besides=_inner)
 _names.front(globals(), _listed)
 
 # chapter 9
 from .transform.batching.collectives import (
-    all_gather,
-    all_to_all,
-    axis_index,
-    axis_size,
-    pmax,
+    all_gather as all_gather, all_to_all as all_to_all, axis_index as axis_index,
+    axis_size as axis_size, pmax as pmax, pmean as pmean, pmin as pmin,
+    ppermute as ppermute, pshuffle as pshuffle, psum as psum,
+    psum_scatter as psum_scatter, pswapaxes as pswapaxes,
 )
-from .transform.batching.collectives import (
-    pmean,
-    pmin,
-    ppermute,
-    pshuffle,
-    psum,
-    psum_scatter,
-)
-from .transform.batching.collectives import pswapaxes
 
 # chapter 11
-from .transform.control_flow.api import cond, cond_p, scan, scan_p, while_loop, while_p
-from .transform.control_flow.more_loops import (
-    associative_scan,
-    fori_loop,
-    map_loop as map,
+from .transform.control_flow.api import (
+    cond as cond, cond_p as cond_p, scan as scan, scan_p as scan_p,
+    while_loop as while_loop, while_p as while_p,
 )
-from .transform.control_flow.more_loops import platform_dependent, switch
-from .transform.custom.implicit import custom_linear_solve, custom_root
-from .transform.stop_gradient import stop_gradient
-from .transform.stop_gradient import stop_gradient_p
+from .transform.control_flow.more_loops import (
+    associative_scan as associative_scan, fori_loop as fori_loop, map_loop as map,
+    platform_dependent as platform_dependent, switch as switch,
+)
+from .transform.custom.implicit import (
+    custom_linear_solve as custom_linear_solve, custom_root as custom_root,
+)
+from .transform.stop_gradient import (
+    stop_gradient as stop_gradient, stop_gradient_p as stop_gradient_p,
+)
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
@@ -219,50 +244,112 @@ import functools
 
 from .trace.dtypes import dtype as dtype
 from .ops import linalg as linalg
-from .ops.fft import FftType, fft, fft_p
-from .ops.bit_generators import RandomAlgorithm, rng_bit_generator, rng_uniform
-from .ops.bits import bitcast_convert_type, clz, population_count
-from .ops.bits import shift_left, shift_right_arithmetic, shift_right_logical
-from .ops.complex_numbers import complex, conj, imag, real
-from .ops.convolution import conv_dimension_numbers, conv_general_dilated
-from .ops.convolution import conv_general_permutations, ConvDimensionNumbers
-from .ops.cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum
-from .ops.elementary import acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh
-from .ops.elementary import cbrt, exp2, expm1, log1p, logistic, rsqrt, square, tan
-from .ops.ragged import ragged_dot, ragged_dot_general, RaggedDotDimensionNumbers
-from .ops.rounding import ceil, clamp, is_finite, nextafter, reduce_precision
-from .ops.rounding import round, RoundingMethod
-from .ops.scatter import gather, GatherDimensionNumbers, GatherScatterMode
-from .ops.scatter import scatter, scatter_add, scatter_max, scatter_min
-from .ops.scatter import scatter_mul, scatter_sub, ScatterDimensionNumbers
-from .ops.sorting import sort, top_k
-from .ops.special import bessel_i0e, bessel_i1e, betainc, digamma, erf, erf_inv, erfc
-from .ops.special import igamma, igamma_grad_a, igammac, lgamma
-from .ops.special import polygamma, random_gamma_grad, zeta
-from .ops.windows import padtype_to_pads, reduce_window
+from .ops.fft import FftType as FftType, fft as fft, fft_p as fft_p
+from .ops.bit_generators import (
+    RandomAlgorithm as RandomAlgorithm, rng_bit_generator as rng_bit_generator,
+    rng_uniform as rng_uniform,
+)
+from .ops.bits import (
+    bitcast_convert_type as bitcast_convert_type, clz as clz,
+    population_count as population_count, shift_left as shift_left,
+    shift_right_arithmetic as shift_right_arithmetic,
+    shift_right_logical as shift_right_logical,
+)
+from .ops.complex_numbers import (
+    complex as complex, conj as conj, imag as imag, real as real,
+)
+from .ops.convolution import (
+    conv_dimension_numbers as conv_dimension_numbers,
+    conv_general_dilated as conv_general_dilated,
+    conv_general_permutations as conv_general_permutations,
+    ConvDimensionNumbers as ConvDimensionNumbers,
+)
+from .ops.cumulative import (
+    cumlogsumexp as cumlogsumexp, cummax as cummax, cummin as cummin,
+    cumprod as cumprod, cumsum as cumsum,
+)
+from .ops.elementary import (
+    acos as acos, acosh as acosh, asin as asin, asinh as asinh, atan as atan,
+    atan2 as atan2, atanh as atanh, cosh as cosh, sinh as sinh, cbrt as cbrt,
+    exp2 as exp2, expm1 as expm1, log1p as log1p, logistic as logistic, rsqrt as rsqrt,
+    square as square, tan as tan,
+)
+from .ops.ragged import (
+    ragged_dot as ragged_dot, ragged_dot_general as ragged_dot_general,
+    RaggedDotDimensionNumbers as RaggedDotDimensionNumbers,
+)
+from .ops.rounding import (
+    ceil as ceil, clamp as clamp, is_finite as is_finite, nextafter as nextafter,
+    reduce_precision as reduce_precision, round as round,
+    RoundingMethod as RoundingMethod,
+)
+from .ops.scatter import (
+    gather as gather, GatherDimensionNumbers as GatherDimensionNumbers,
+    GatherScatterMode as GatherScatterMode, scatter as scatter,
+    scatter_add as scatter_add, scatter_max as scatter_max, scatter_min as scatter_min,
+    scatter_mul as scatter_mul, scatter_sub as scatter_sub,
+    ScatterDimensionNumbers as ScatterDimensionNumbers,
+)
+from .ops.sorting import sort as sort, top_k as top_k
+from .ops.special import (
+    bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e, betainc as betainc,
+    digamma as digamma, erf as erf, erf_inv as erf_inv, erfc as erfc, igamma as igamma,
+    igamma_grad_a as igamma_grad_a, igammac as igammac, lgamma as lgamma,
+    polygamma as polygamma, random_gamma_grad as random_gamma_grad, zeta as zeta,
+)
+from .ops.windows import (
+    padtype_to_pads as padtype_to_pads, reduce_window as reduce_window,
+)
 from .trace.base import errors
 from .trace.trees import pytree as _pytree
 from .trace.jit.jit import jit as _jit
-from .trace.api.placement import with_sharding_constraint
+from .trace.api.placement import with_sharding_constraint as with_sharding_constraint
 
-from .ops.bit_generators import rng_bit_generator_p
-from .ops.bits import bitcast_convert_type_p, clz_p, population_count_p
-from .ops.bits import shift_left_p, shift_right_arithmetic_p, shift_right_logical_p
-from .ops.complex_numbers import complex_p, conj_p, imag_p, real_p
-from .ops.convolution import conv_general_dilated_p
-from .ops.cumulative import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
-from .ops.elementary import acos_p, acosh_p, asin_p, asinh_p, atan2_p, atan_p, atanh_p
-from .ops.elementary import cbrt_p, cosh_p, exp2_p, expm1_p, log1p_p, logistic_p
-from .ops.elementary import rsqrt_p, sinh_p, square_p, tan_p
-from .ops.rounding import ceil_p, clamp_p, is_finite_p, nextafter_p
-from .ops.rounding import reduce_precision_p, round_p
-from .ops.scatter import gather_p, scatter_add_p, scatter_max_p, scatter_min_p
-from .ops.scatter import scatter_mul_p, scatter_p, scatter_sub_p
-from .ops.sorting import sort_p, top_k_p
-from .ops.special import bessel_i0e_p, bessel_i1e_p, digamma_p, erf_inv_p, erf_p, erfc_p
-from .ops.special import igamma_p, igammac_p, lgamma_p, polygamma_p
-from .ops.special import regularized_incomplete_beta_p, zeta_p
-from .ops.windows import reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p
+from .ops.bit_generators import rng_bit_generator_p as rng_bit_generator_p
+from .ops.bits import (
+    bitcast_convert_type_p as bitcast_convert_type_p, clz_p as clz_p,
+    population_count_p as population_count_p, shift_left_p as shift_left_p,
+    shift_right_arithmetic_p as shift_right_arithmetic_p,
+    shift_right_logical_p as shift_right_logical_p,
+)
+from .ops.complex_numbers import (
+    complex_p as complex_p, conj_p as conj_p, imag_p as imag_p, real_p as real_p,
+)
+from .ops.convolution import conv_general_dilated_p as conv_general_dilated_p
+from .ops.cumulative import (
+    cumlogsumexp_p as cumlogsumexp_p, cummax_p as cummax_p, cummin_p as cummin_p,
+    cumprod_p as cumprod_p, cumsum_p as cumsum_p,
+)
+from .ops.elementary import (
+    acos_p as acos_p, acosh_p as acosh_p, asin_p as asin_p, asinh_p as asinh_p,
+    atan2_p as atan2_p, atan_p as atan_p, atanh_p as atanh_p, cbrt_p as cbrt_p,
+    cosh_p as cosh_p, exp2_p as exp2_p, expm1_p as expm1_p, log1p_p as log1p_p,
+    logistic_p as logistic_p, rsqrt_p as rsqrt_p, sinh_p as sinh_p,
+    square_p as square_p, tan_p as tan_p,
+)
+from .ops.rounding import (
+    ceil_p as ceil_p, clamp_p as clamp_p, is_finite_p as is_finite_p,
+    nextafter_p as nextafter_p, reduce_precision_p as reduce_precision_p,
+    round_p as round_p,
+)
+from .ops.scatter import (
+    gather_p as gather_p, scatter_add_p as scatter_add_p,
+    scatter_max_p as scatter_max_p, scatter_min_p as scatter_min_p,
+    scatter_mul_p as scatter_mul_p, scatter_p as scatter_p,
+    scatter_sub_p as scatter_sub_p,
+)
+from .ops.sorting import sort_p as sort_p, top_k_p as top_k_p
+from .ops.special import (
+    bessel_i0e_p as bessel_i0e_p, bessel_i1e_p as bessel_i1e_p, digamma_p as digamma_p,
+    erf_inv_p as erf_inv_p, erf_p as erf_p, erfc_p as erfc_p, igamma_p as igamma_p,
+    igammac_p as igammac_p, lgamma_p as lgamma_p, polygamma_p as polygamma_p,
+    regularized_incomplete_beta_p as regularized_incomplete_beta_p, zeta_p as zeta_p,
+)
+from .ops.windows import (
+    reduce_window_max_p as reduce_window_max_p,
+    reduce_window_min_p as reduce_window_min_p,
+    reduce_window_sum_p as reduce_window_sum_p,
+)
 
 atan2, nextafter = calls.strict(atan2), calls.strict(nextafter)
 complex, zeta, clamp = builtins.map(calls.strict, (complex, zeta, clamp))
@@ -277,14 +364,19 @@ random_gamma_grad = calls.strict(random_gamma_grad)
 _exact_product = mul
 
 
-def mul(x, y, *, out_dtype=None):  # type: ignore[no-redef]
+def mul(  # type: ignore[no-redef]
+    x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None
+) -> Array:
     """x * y, elementwise; with `out_dtype` both become of that dtype before."""
     if out_dtype is not None:
         x, y = (convert_element_type(z, out_dtype) for z in (x, y))
     return _exact_product(x, y)
 
 
-def reduce(operands, init_values, computation, dimensions, out_sharding=None):
+def reduce(
+    operands: Any, init_values: Any, computation: Callable[..., Any],
+    dimensions: Sequence[int], out_sharding: Any = None,
+) -> Any:
     """`computation` folded over the axes `dimensions`, in whatever order is quick.
 
     Args:
@@ -352,7 +444,7 @@ def fold(operands, init_values, computation, dimensions):
     return tuple(computation(start, tuple(squeeze(x, (0,)) for x in rows)))
 
 
-def mulhi(x, y, /):
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The upper half of the digits of x * y: integers of one dtype, elementwise."""
     dtype = aval_of(x).dtype
     if dtype.kind not in "iu" or aval_of(y).dtype != dtype:
@@ -373,19 +465,23 @@ def mulhi(x, y, /):
     return add(mul(high(x), high(y)), add(high(second), high(third)))
 
 
-def broadcast_like(arr, like_arr):
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """`arr` broadcast to the shape of `like_arr`."""
     shape = aval_of(like_arr).shape
     ndim = aval_of(arr).ndim
     return broadcast_in_dim(arr, shape, range(len(shape) - ndim, len(shape)))
 
 
-def empty(shape, dtype, *, out_sharding=None):
+def empty(
+    shape: int | Sequence[int], dtype: DTypeLike, *, out_sharding: Any = None
+) -> Array:
     """An array for results: zeros, for there is no memory without values here."""
     return full(shape, 0, dtype)
 
 
-def composite(decomposition, name, version=0):
+def composite(
+    decomposition: Callable[..., Any], name: str, version: int = 0
+) -> Callable[..., Any]:
     """`decomposition` as one call under a name (JAX: `lax.composite`).
 
     Args:
@@ -408,31 +504,36 @@ def composite(decomposition, name, version=0):
     return call
 
 
-def sort_key_val(keys, values, dimension=-1, is_stable=True):
+def sort_key_val(
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
     """(keys sorted along an axis, values in the same order)."""
     return sort((keys, values), dimension, is_stable, num_keys=1)
 
 
 def approx_max_k(
-    operand, k, reduction_dimension=-1, recall_target=0.95,
-    reduction_input_size_override=-1, aggregate_to_topk=True,
-):  # fmt: skip
+    operand: ArrayLike, k: int, reduction_dimension: int = -1,
+    recall_target: float = 0.95, reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, ...]:
     """The k largest along an axis and where they are: exact, as JAX's is on a CPU."""
     return tuple(top_k(operand, k, axis=reduction_dimension))
 
 
 def approx_min_k(
-    operand, k, reduction_dimension=-1, recall_target=0.95,
-    reduction_input_size_override=-1, aggregate_to_topk=True,
-):  # fmt: skip
+    operand: ArrayLike, k: int, reduction_dimension: int = -1,
+    recall_target: float = 0.95, reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, ...]:
     """The k smallest along an axis and where they are: exact, as JAX's is on a CPU."""
     values, indices = top_k(neg(operand), k, axis=reduction_dimension)
     return neg(values), indices
 
 
 def conv(
-    lhs, rhs, window_strides, padding, precision=None, preferred_element_type=None
-):
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str,
+    precision: Any = None, preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Convolution of [n, c, *spatial] with a kernel [o, c, *spatial]."""
     return conv_general_dilated(
         lhs, rhs, window_strides, padding, precision=precision,
@@ -441,9 +542,11 @@ def conv(
 
 
 def conv_with_general_padding(
-    lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=None,
-    preferred_element_type=None,
-):  # fmt: skip
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:  # fmt: skip
     """`conv` with padding in pairs and dilation; see conv_general_dilated."""
     return conv_general_dilated(
         lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation,
@@ -452,9 +555,12 @@ def conv_with_general_padding(
 
 
 def conv_general_dilated_local(
-    lhs, rhs, window_strides, padding, filter_shape, lhs_dilation=None,
-    rhs_dilation=None, dimension_numbers=None, precision=None,
-):  # fmt: skip
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]], filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
+    precision: Any = None,
+) -> Array:  # fmt: skip
     """A convolution with a kernel of its own at each place of the result.
 
     Args:
@@ -480,10 +586,12 @@ def conv_general_dilated_local(
 
 
 def conv_transpose(
-    lhs, rhs, strides, padding, rhs_dilation=None, dimension_numbers=None,
-    transpose_kernel=False, precision=None, preferred_element_type=None,
-    use_consistent_padding=False,
-):  # fmt: skip
+    lhs: ArrayLike, rhs: ArrayLike, strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]], rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None, transpose_kernel: bool = False,
+    precision: Any = None, preferred_element_type: DTypeLike | None = None,
+    use_consistent_padding: bool = False,
+) -> Array:  # fmt: skip
     """Convolution with a stride of 1/strides: the input is spread out by them.
 
     Args:
@@ -540,9 +648,11 @@ def transposed_padding(window, stride, padding):
 
 
 def conv_general_dilated_patches(
-    lhs, filter_shape, window_strides, padding, lhs_dilation=None, rhs_dilation=None,
-    dimension_numbers=None, precision=None, preferred_element_type=None,
-):  # fmt: skip
+    lhs: ArrayLike, filter_shape: Sequence[int], window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
+    precision: Any = None, preferred_element_type: DTypeLike | None = None,
+) -> Array:  # fmt: skip
     """What a window sees at each place, as features: those of the input times its size.
 
     Args:
@@ -574,7 +684,10 @@ calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 __all__ = _listed()
 
 # chapter 17
-from .ops.barriers import optimization_barrier, optimization_barrier_p
+from .ops.barriers import (
+    optimization_barrier as optimization_barrier,
+    optimization_barrier_p as optimization_barrier_p,
+)
 
 calls.explain_calls("lax", globals(), ["optimization_barrier"])
 

@@ -65,3 +65,6 @@ with mj.enable_x64(True), mj.disable_jit():
     total: Any = mj.grad(loss, argnums=0)(params, x, y)
 assert_type(mj.device_count(), int)
 print(mj.export(loss)(params, x, y).mlir_module())
+assert_type(lax.mul(lax.sin(x), x), Array)
+assert_type(lax.reduce_max(lax.erf(lax.cumsum(x)), (0,)), Array)
+assert_type(lax.fori_loop(0, 3, lambda i, c: c * 2.0, x), Any)

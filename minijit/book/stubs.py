@@ -1,26 +1,16 @@
-"""`stubs`: the types of public functions, for editors and type checkers.
+"""`stubs`: the types of `minijit`'s own functions, for editors and type checkers.
 
 The signatures are those of the functions.  What an argument may be says the table by
-which errors name wrong ones, `kinds` in `trace/api/calls.py`; what comes back is an
-array, unless a row below says otherwise.  They stand beside the modules, as `.pyi`.
+which errors name wrong ones, `kinds` in `trace/api/calls.py`.  All other functions say
+it themselves, in their heads.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import re
 import types
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-
-from ..ops.composed import compiled_by_now
-
-MODULES = (
-    "", "lax",
-)
 
 # What an argument is called by in `calls.kinds` -> its type.
 TYPES = {
@@ -53,69 +43,10 @@ ANYTHING = {
     "donate_argnums", "nondiff_argnums", "stat_length", "scale", "size",
 }  # fmt: skip
 
-ARRAYS = "tuple[Array, ...]"
-# module -> {what comes back: names of functions}.
-RESULTS: dict[str, dict[str, str]] = {
-    "numpy": {
-        "list[Array]": """array_split split hsplit vsplit dsplit meshgrid
-            broadcast_arrays""",
-        ARRAYS: """nonzero diag_indices diag_indices_from tril_indices modf frexp
-            tril_indices_from triu_indices triu_indices_from mask_indices unravel_index
-            divmod histogram unstack polydiv histogram2d ix_ unique_all unique_counts
-            unique_inverse""",
-        "tuple[int, ...]": "shape broadcast_shapes",
-        "int": "ndim size",
-        "bool": """issubdtype isdtype can_cast iterable isscalar iscomplexobj
-            isrealobj""",
-        "np.dtype[Any]": "result_type promote_types",
-        "str": "array_repr array_str",
-        "None": "save savez set_printoptions",
-        "Callable[..., Any]": "vectorize",
-        "Any": """unique load get_printoptions printoptions einsum_path histogramdd
-            where gradient average linspace apply_over_axes copy choose atleast_1d
-            atleast_2d atleast_3d from_dlpack frombuffer cov""",
-    },
-    "lax": {
-        "list[Array]": "split",
-        ARRAYS: "approx_max_k approx_min_k top_k sort_key_val unstack",
-        "tuple[int, ...]": "broadcast_shapes",
-        "Any": """associative_scan cond while_loop fori_loop scan map switch psum pmean
-            pmax pmin all_gather all_to_all ppermute pshuffle psum_scatter pswapaxes
-            axis_index axis_size custom_linear_solve custom_root stop_gradient reduce
-            sort conv_dimension_numbers conv_general_permutations padtype_to_pads
-            platform_dependent reduce_window""",
-    },
-}
 HEAD = '''\
 # Written by `python -m minijit.book stubs`: change minijit/book/stubs.py instead.
 '''
-IMPORTS = '''\
-from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
-
-from minijit import Array
-from minijit.typing import ArrayLike, DTypeLike
-'''
-# Such as jnp.float32: a dtype, and a function that makes an array of it.
-SCALARS = '''
-class _ScalarType:
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-    def __call__(self, x: Any) -> Array: ...
-'''
-# Such as lax.scan: a function that says what was compiled of it.
-TRACED = '''
-Args = ParamSpec("Args")
-Result = TypeVar("Result")
-
-class _Traced(Generic[Args, Result]):
-    traces: Any
-    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result: ...
-
-def _traced(function: Callable[Args, Result]) -> _Traced[Args, Result]: ...
-'''
 
 def write_stubs(root: Path) -> list[Path]:
     """Write the stubs that are not what they should be; their paths."""
@@ -128,76 +59,20 @@ def write_stubs(root: Path) -> list[Path]:
 
 
 def stubs(root: Path) -> dict[Path, str]:
-    """The text of each stub."""
-    found = {}
-    for name in MODULES:
-        module = importlib.import_module(f"minijit.{name}".rstrip("."))
-        file = root / "minijit" / name.replace(".", "/")
-        path = file / "__init__.pyi" if file.is_dir() else file.with_suffix(".pyi")
-        text = package_stub() if not name else module_stub(name, module)
-        found[path] = HEAD + text
-    return found
+    """The text of the stub."""
+    return {root / "minijit" / "__init__.pyi": HEAD + package_stub()}
 
 
-def module_stub(name: str, module: types.ModuleType) -> str:
-    """The stub of a module of functions."""
-    lines = [IMPORTS + SCALARS if name == "numpy" else IMPORTS]
-    if name.startswith("tree"):
-        lines = ["from typing import Any\n\nfrom collections.abc import Callable\n"]
-        if name == "tree":
-            lines.append("from minijit.tree_util import PyTreeDef\n")
-    lines += [statement(name, n, getattr(module, n)) for n in dir(module)]
-    if any(line.startswith("@_traced") for line in lines):
-        lines[0] = f"from typing import Generic, ParamSpec, TypeVar\n{lines[0]}{TRACED}"
-    text = "\n".join(lines) + "\n"
-    if "bool: _ScalarType" in lines:
-        # Python's own, where the module has something else of that name.
-        text = re.sub(r"(: |-> |\| )bool\b", r"\1builtins.bool", text)
-        text = f"import builtins\n{text}"
-    return text
-
-
-def statement(module: str, name: str, x: Any) -> str:
-    """What a stub says of a name."""
-    if isinstance(x, types.ModuleType):
-        return f"from . import {name} as {name}"
-    if name == "ndarray":
-        return "ndarray = Array"
-    if isinstance(x, type) and module == "tree_util":
-        return f"class {name}:\n    def __getattr__(self, name: str) -> Any: ...\n" + (
-            "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"
-            + "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ..."
-        )
-    if isinstance(x, (float, int)) and not isinstance(x, bool):
-        return f"{name}: {type(x).__name__}"
-    if x is None:
-        return f"{name}: None"
-    if isinstance(getattr(x, "dtype", None), np.dtype):
-        return f"{name}: _ScalarType"
-    if isinstance(x, types.GenericAlias):
-        return f"{name} = {x}".replace("typing.", "")
-    if isinstance(x, type) or not callable(x):
-        return f"{name}: Any"
-    return function(module, name, x)
-
-
-def function(module: str, name: str, f: Any, first: str = "") -> str:
-    """One function: `def sum(a: ArrayLike, axis: int | None = ...) -> Array: ...`."""
-    back = result_of(module, name)
+def function(name: str, f: Any, back: str) -> str:
+    """One function: `def devices(backend: Any = ...) -> list[Device]: ...`."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
         return f"def {name}(*args: Any, **kwargs: Any) -> {back}: ..."
-    shown = parameter_texts(module, name, parameters[1:] if first else parameters)
-    given = ", ".join([first, *shown] if first else shown)
-    always = hasattr(f, "traces") and f not in compiled_by_now
-    traced = "@_traced\n" * always
-    return f"{traced}def {name}({given}) -> {back}: ..."
+    return f"def {name}({', '.join(parameter_texts(name, parameters))}) -> {back}: ..."
 
 
-def parameter_texts(
-    module: str, name: str, parameters: list[inspect.Parameter]
-) -> list[str]:
+def parameter_texts(name: str, parameters: list[inspect.Parameter]) -> list[str]:
     """Parameters with their types, and the marks `/` and `*` between their kinds."""
     shown, starred = [], False
     for i, p in enumerate(parameters):
@@ -206,7 +81,7 @@ def parameter_texts(
         starred |= p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY)
         stars = "*" if p.kind is p.VAR_POSITIONAL else ""
         stars = "**" if p.kind is p.VAR_KEYWORD else stars
-        text = f"{stars}{p.name}: {type_of(module, name, p)}"
+        text = f"{stars}{p.name}: {type_of(name, p)}"
         shown.append(text + " = ..." * (p.default is not p.empty))
         last = i + 1 == len(parameters) or parameters[i + 1].kind != p.kind
         if p.kind is p.POSITIONAL_ONLY and last:
@@ -214,28 +89,19 @@ def parameter_texts(
     return shown
 
 
-def type_of(module: str, name: str, p: inspect.Parameter) -> str:
+def type_of(name: str, p: inspect.Parameter) -> str:
     """The type of a parameter of a function, by its name."""
     from minijit.trace.api.calls import kinds_of
 
-    own = kinds_of.get(f"{module}.{name}.{p.name}") or kinds_of.get(f"{name}.{p.name}")
+    own = kinds_of.get(f"{name}.{p.name}")
     stars = p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     kinds = own or ([] if p.name in ANYTHING else kinds_of.get(p.name, []))
-    if stars or not kinds or module[:4] == "tree":
+    if stars or not kinds:
         return "Any"
     found = sorted({TYPES.get(kind, "Any") for kind in kinds})
     if "Any" in found:
         return "Any"
     return " | ".join([*found, "None"] if p.default is None else found)
-
-
-def result_of(module: str, name: str) -> str:
-    """The type of what a function gives back."""
-    rows = RESULTS.get(module, {})
-    for kind, names in rows.items():
-        if kind != "*" and name in names.split():
-            return kind
-    return rows.get("*", "Array")
 
 
 PACKAGE_HEAD = '''\
@@ -383,8 +249,7 @@ def package_stub() -> str:
             back = PLAIN.get(name, "Any")
             back = "Callable[..., Any]" if name in MAKERS else back
             back = "AbstractContextManager[Any]" if name in CONTEXTS else back
-            text = function("*", name, x)
-            parts.append(text[: text.rindex(" -> ")] + f" -> {back}: ...")
+            parts.append(function(name, x, back))
         elif f"class {name}" not in parts[0] and f"{name}:" not in parts[0]:
             parts.append(f"{name}: Any")
     return "\n".join(parts) + "\n"

@@ -3,6 +3,8 @@
     y = optimization_barrier(x + 1.0)       # x + 1.0 is written to memory, then read
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from ..compile.lower.walk import Elements, lower_rules
@@ -12,6 +14,7 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.jaxprs.jaxpr import Var
 from ..trace.primitives import as_array
 from ..trace.trees.pytree import tree_map
+from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import batch_rules, elementwise
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
@@ -54,7 +57,7 @@ lower_rules |= {optimization_barrier_p: Barrier(lambda out, index, x: x[index], 
 barriers[optimization_barrier_p] = "barrier"
 
 
-def optimization_barrier(operand, /):
+def optimization_barrier(operand: ArrayLike, /) -> Array:
     """A tree of arrays as it is; nothing before it shares a kernel with what follows.
 
     JAX: `jax.lax.optimization_barrier`.

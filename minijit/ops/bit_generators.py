@@ -7,9 +7,13 @@ count, count + 1, ... by the key, and the new state is where the count has arriv
 The hash is threefry2x32 (two words each) or, by default, philox4x32 (four words each).
 """
 
+from __future__ import annotations
+
 import enum
 import math
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +22,7 @@ from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.slicing import index_in_dim
+from ..trace.types import Array, ArrayLike, DTypeLike
 from ..transform.batching.vmap import batch_rules, move_axis
 from ..transform.derivatives.linearize import constant, linearize_rules
 from ..transform.pieces import jaxpr_of
@@ -188,9 +193,9 @@ inline_rules |= {rng_bit_generator_p: as_program}
 
 
 def rng_bit_generator(
-    key, shape, dtype=np.uint32, algorithm=RandomAlgorithm.RNG_DEFAULT, *,
-    out_sharding=None,
-):  # fmt: skip
+    key: ArrayLike, shape: int | Sequence[int], dtype: DTypeLike = np.uint32,
+    algorithm: Any = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: Any = None,
+) -> Array:  # fmt: skip
     """-> (the new state, random bits) of a state.  JAX: `jax.lax.rng_bit_generator`.
 
     Args:
@@ -225,7 +230,7 @@ def rng_bit_generator(
 generator = np.random.Generator(np.random.Philox(0))
 
 
-def rng_uniform(a, b, shape):
+def rng_uniform(a: ArrayLike, b: ArrayLike, shape: int | Sequence[int]) -> Array:
     """Numbers from [a, b), other ones with each call.  JAX: `jax.lax.rng_uniform`.
 
     Args:

@@ -4,6 +4,8 @@
     bitcast_convert_type(array(1.0), "int32")          # 1065353216: the same bits
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from ..compile.loops.expressions import Const, op
@@ -24,6 +26,7 @@ from ..trace.primitives import (
     unary,
 )
 from ..trace.shape_checks import complexes, integer, is_kind
+from ..trace.types import Array, ArrayLike, DTypeLike
 from ..transform.batching import vmap as batching
 from ..transform.batching.vmap import batch_rules, move_axis
 from ..transform.derivatives import linearize
@@ -146,7 +149,7 @@ shape_rules |= {bitcast_convert_type_p: bitcast_shape}
 eval_rules |= on_numpy({bitcast_convert_type_p: bitcast_value})
 
 
-def bitcast_convert_type(operand, new_dtype):
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The bits of `operand` read as another dtype.
 
     A narrower dtype adds a last axis, that splits each element; a wider one takes the

@@ -5,6 +5,8 @@
 Cotangents are JAX's: those of a transposition, in which nothing is conjugated.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from ..compile.loops.expressions import op
@@ -17,6 +19,7 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import real_part
 from ..trace.primitives import binary, of_one, of_two, unary
 from ..trace.shape_checks import check_kind, complexes
+from ..trace.types import Array, ArrayLike
 from ..transform.batching import vmap as batching
 from ..transform.batching.vmap import batch_rules
 from ..transform.derivatives import linearize
@@ -67,7 +70,7 @@ imag = of_one(imag_p, "The imaginary part of complex numbers, elementwise.")
 complex = of_two(complex_p, "x + iy, elementwise, of two float32 or two float64.")
 
 
-def conj(x):
+def conj(x: ArrayLike) -> Array:
     """The complex conjugate, elementwise; complex also of a float."""
     return conj_p.bind(x, input_dtype=aval_of(x).dtype)
 

@@ -6,9 +6,12 @@ Strides, padding and holes are those of windows (`ops/windows.py`).  The derivat
 either operand are convolutions again; so is a batch of them, a group a lane.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +32,7 @@ from ..trace.shape_checks import (
     number,
 )
 from ..trace.slicing import dilated_size, pad_numpy
+from ..trace.types import Array, ArrayLike, DTypeLike
 from ..transform.batching.vmap import batch_rules, move_axis, without_axis
 from ..transform.batching.windows import merge_into, split_axis
 from ..transform.derivatives.linear_functions import bilinear
@@ -54,7 +58,10 @@ class ConvDimensionNumbers(NamedTuple):
 conv_general_dilated_p = Primitive("conv_general_dilated")
 
 
-def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers):
+def conv_dimension_numbers(
+    lhs_shape: int | Sequence[int], rhs_shape: int | Sequence[int],
+    dimension_numbers: Any,
+) -> Any:
     """A `ConvDimensionNumbers` from strings such as ("NHWC", "HWIO", "NHWC").
 
     None is ("NCHW", "OIHW", "NCHW") for two spatial axes. The order of the spatial axes
@@ -85,7 +92,7 @@ def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers):
     return conv_general_permutations(dimension_numbers)
 
 
-def conv_general_permutations(dimension_numbers):
+def conv_general_permutations(dimension_numbers: Any) -> Any:
     """The axes that three strings of a convolution stand for."""
     lhs, rhs, out = dimension_numbers
     spatial = [c for c in rhs if c not in "OI"]
@@ -101,10 +108,12 @@ def conv_general_permutations(dimension_numbers):
 
 
 def conv_general_dilated(
-    lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=None,
-    dimension_numbers=None, feature_group_count=1, batch_group_count=1, precision=None,
-    preferred_element_type=None,
-):  # fmt: skip
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
+    feature_group_count: int = 1, batch_group_count: int = 1, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:  # fmt: skip
     """Convolution: sums of products of the kernel with each window of the input.
 
     As everywhere in machine learning the kernel is not flipped.

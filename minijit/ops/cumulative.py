@@ -4,7 +4,10 @@
     linearize(cumprod, x)                   # a tree of products, and a tree of sums
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -22,6 +25,7 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import lowest, total_dtype
 from ..trace.primitives import on_wide
 from ..trace.shape_checks import check_kind, number
+from ..trace.types import Array
 from ..transform.batching.vmap import batch_rules
 from ..transform.control_flow.more_loops import associative_scan
 from ..transform.custom.custom_derivatives import custom_jvp
@@ -97,7 +101,7 @@ shape_rules |= {p: running_shape(p.name, kind) for p, kind in kinds.items()}
 eval_rules |= on_wide({p: running(m) for p, m in totals.items()})
 
 
-def function_of(primitive, text):
+def function_of(primitive, text) -> Callable[..., Array]:
     """The function that applies a running total; `text` documents it."""
 
     def function(operand, axis=0, reverse=False):

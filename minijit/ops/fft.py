@@ -7,13 +7,17 @@ All four kinds are linear.  The matrix of a transform is symmetric, so FFT and I
 their own transposes; the other two leave out or put in the half that is a conjugate.
 """
 
+from __future__ import annotations
+
 import enum
 import functools
 import importlib.util
 import math
 import operator
 import os
+from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +29,7 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
+from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import batch_rules, move_axis
 from ..transform.derivatives.linearize import linear_in_first, linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
@@ -45,7 +50,7 @@ class FftType(enum.Enum):
         return self.name
 
 
-def fft(x, fft_type, fft_lengths):
+def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
     """Transform x over its last axes.
 
     Args:

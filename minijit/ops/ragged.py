@@ -6,13 +6,17 @@ Each group has a copy of `lhs` with zeros in the rows of the others, so a produc
 what one of all groups costs, and is compiled, differentiated and batched as others are.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..trace import primitives as lax
 from ..trace.array import aval_of
 from ..trace.base.errors import at_line, user_source
+from ..trace.types import Array, ArrayLike, DTypeLike
 from .cumulative import cumsum
 
 
@@ -42,9 +46,10 @@ plain_numbers = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
 def ragged_dot(
-    lhs, rhs, group_sizes, precision=None, preferred_element_type=None,
-    group_offset=None, out_sharding=None,
-):  # fmt: skip
+    lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    group_offset: ArrayLike | None = None, out_sharding: Any = None,
+) -> Array:  # fmt: skip
     """Rows of lhs [m, k] times the matrix of their group in rhs [g, k, n]: [m, n].
 
     Args:
@@ -58,9 +63,11 @@ def ragged_dot(
 
 
 def ragged_dot_general(
-    lhs, rhs, group_sizes, ragged_dot_dimension_numbers, precision=None,
-    preferred_element_type=None, group_offset=None, out_sharding=None,
-):  # fmt: skip
+    lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike,
+    ragged_dot_dimension_numbers: Any, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    group_offset: ArrayLike | None = None, out_sharding: Any = None,
+) -> Array:  # fmt: skip
     """`dot_general` where the elements of one axis of lhs fall into groups.
 
     Args:

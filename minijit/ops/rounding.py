@@ -5,7 +5,10 @@
 Values are JAX's on a CPU also at the edges, as where halves are rounded.
 """
 
+from __future__ import annotations
+
 import enum
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +25,7 @@ from ..trace.dtypes import finfo
 from ..trace.jaxprs.parser import param_types
 from ..trace.primitives import adapt, all_weak, binary, of_one, on_wide, to_bool, unary
 from ..trace.shape_checks import anything, check_kind, check_same_dtypes, real as reals
+from ..trace.types import Array, ArrayLike
 from ..transform.batching import vmap as batching
 from ..transform.batching.vmap import batch_rules, lanes_at
 from ..transform.derivatives import linearize
@@ -126,7 +130,7 @@ eval_rules |= on_wide({clamp_p: lambda a, x, b: np.minimum(np.maximum(x, a), b)}
 eval_rules |= on_numpy({reduce_precision_p: reduce_precision_value})
 
 
-def round(x, rounding_method=RoundingMethod.AWAY_FROM_ZERO):
+def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """The whole number nearest to x, elementwise.
 
     Args:
@@ -136,7 +140,7 @@ def round(x, rounding_method=RoundingMethod.AWAY_FROM_ZERO):
     return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
 
-def clamp(min, x, max):
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """x, but at least `min` and then at most `max`, elementwise; NaN stays.
 
     The bounds are scalars or have the shape of x, and its dtype.
@@ -144,7 +148,9 @@ def clamp(min, x, max):
     return clamp_p.bind(*adapt(min, x, max))
 
 
-def reduce_precision(operand, exponent_bits, mantissa_bits):
+def reduce_precision(
+    operand: ArrayLike, exponent_bits: int, mantissa_bits: int
+) -> Array:
     """`operand` rounded to what a float of so many bits could hold, elementwise."""
     return reduce_precision_p.bind(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)

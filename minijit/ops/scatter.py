@@ -10,11 +10,14 @@ into the operand is moved inside (clip), or left out: filled when read, dropped 
 written (fill_or_drop).
 """
 
+from __future__ import annotations
+
 import enum
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +35,7 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.jaxprs.parser import param_types
 from ..trace.shape_checks import canonicalize_shape, check_same_dtypes
 from ..trace.slicing import to_int64
+from ..trace.types import Array, ArrayLike, Shape
 from ..transform.batching.vmap import batch_rules, lanes_at, move_axis
 from ..transform.batching.windows import windows_in_lanes
 from ..transform.derivatives.linearize import add_tangents, linearize_rules
@@ -123,9 +127,10 @@ mode_names = {
 
 
 def gather(
-    operand, start_indices, dimension_numbers, slice_sizes, *, unique_indices=False,
-    indices_are_sorted=False, mode=None, fill_value=None,
-):  # fmt: skip
+    operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: Any,
+    slice_sizes: Shape, *, unique_indices: bool = False,
+    indices_are_sorted: bool = False, mode: Any = None, fill_value: Any = None,
+) -> Array:  # fmt: skip
     """Read a window of the operand for each index vector.
 
     Args:
@@ -394,9 +399,10 @@ scatter_max_p = Primitive("scatter-max")
 
 
 def bind_scatter(
-    primitive, operand, scatter_indices, updates, dimension_numbers, *,
-    indices_are_sorted=False, unique_indices=False, mode=None,
-):  # fmt: skip
+    primitive: Any, operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike,
+    dimension_numbers: Any, *, indices_are_sorted: bool = False,
+    unique_indices: bool = False, mode: Any = None,
+) -> Array:  # fmt: skip
     """Write a window of the operand for each index vector.
 
     Args:
@@ -420,12 +426,12 @@ def bind_scatter(
     )
 
 
-scatter = partial(bind_scatter, scatter_p)
-scatter_add = partial(bind_scatter, scatter_add_p)
-scatter_sub = partial(bind_scatter, scatter_sub_p)
-scatter_mul = partial(bind_scatter, scatter_mul_p)
-scatter_min = partial(bind_scatter, scatter_min_p)
-scatter_max = partial(bind_scatter, scatter_max_p)
+scatter: Callable[..., Array] = partial(bind_scatter, scatter_p)
+scatter_add: Callable[..., Array] = partial(bind_scatter, scatter_add_p)
+scatter_sub: Callable[..., Array] = partial(bind_scatter, scatter_sub_p)
+scatter_mul: Callable[..., Array] = partial(bind_scatter, scatter_mul_p)
+scatter_min: Callable[..., Array] = partial(bind_scatter, scatter_min_p)
+scatter_max: Callable[..., Array] = partial(bind_scatter, scatter_max_p)
 
 
 def scatter_shape(name, operand, indices, updates, *, dimension_numbers, **params):

@@ -9,8 +9,11 @@ then by their imaginary parts.  `top_k` is stricter, as XLA's is: there 0.0 is l
 than -0.0.
 """
 
+from __future__ import annotations
+
 import math
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import widen
 from ..trace.shape_checks import anything, canonicalize_axis, check_kind, is_kind
+from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import batch_rules, lanes_at
 from ..transform.derivatives.linearize import linearize_rules
 from . import scatter
@@ -28,7 +32,9 @@ sort_p = Primitive("sort", multiple_results=True)
 top_k_p = Primitive("top_k", multiple_results=True)
 
 
-def sort(operand, dimension=-1, is_stable=True, num_keys=1):
+def sort(
+    operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Any:
     """Sort along an axis.
 
     Args:
@@ -88,7 +94,7 @@ def ties_differ(x):
     return x.dtype.kind == "c" or bool((np.isnan(x) | (x == 0) & np.signbit(x)).any())
 
 
-def top_k(operand, k, *, axis=-1):
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The k largest elements along an axis, the largest first, and their indices.
 
     Of equal elements the first comes first.  NaN is larger than all others.

@@ -27,7 +27,7 @@ from ..trace.primitives import (
     unary,
 )
 from ..trace.shape_checks import real as reals
-from ..trace.types import Array, ArrayLike
+from ..trace.types import Array, ArrayLike, Binary
 from ..transform.batching import vmap as batching
 from ..transform.batching.vmap import batch_rules
 from ..transform.derivatives import linearize
@@ -164,7 +164,7 @@ eval_rules |= on_wide({zeta_p: zeta_value})
 
 
 
-def of_a_and_x(primitive, text):
+def of_a_and_x(primitive, text) -> Binary:
     """As `of_two`, with the names that JAX's arguments have."""
     function = lambda a, x: primitive.bind(*lax.adapt(a, x))
     return lax.documented(function, primitive, text)
@@ -183,12 +183,12 @@ random_gamma_grad = of_two(
 )
 bessel_i0e = of_one(bessel_i0e_p, "e**-|x| times the Bessel function I0, elementwise.")
 bessel_i1e = of_one(bessel_i1e_p, "e**-|x| times the Bessel function I1, elementwise.")
-zeta = lax.documented(
+zeta: Binary = lax.documented(
     lambda x, q: zeta_p.bind(*lax.adapt(x, q)),
     zeta_p,
     "The Hurwitz zeta function of (x, q), elementwise.",
 )
-polygamma = lax.documented(
+polygamma: Binary = lax.documented(
     lambda m, x: polygamma_p.bind(*lax.adapt(m, x)),
     polygamma_p,
     "The m-th derivative of digamma, of (m, x).",

@@ -7,9 +7,13 @@ dilation); the array it moves over may be padded, and have holes too (base or lh
 dilation), which are filled with the reduction's identity or with zeros.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +37,7 @@ from ..trace.shape_checks import (
     number,
 )
 from ..trace.slicing import dilated_size, pad, pad_numpy
+from ..trace.types import Shape
 from ..transform.batching.vmap import batch_rules
 from ..transform.batching.windows import inserted
 from ..transform.derivatives import linearize
@@ -45,7 +50,10 @@ reduce_window_max_p = Primitive("reduce_window_max")
 reduce_window_min_p = Primitive("reduce_window_min")
 
 
-def padtype_to_pads(in_shape, window_shape, window_strides, padding):
+def padtype_to_pads(
+    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int],
+    padding: Any,
+) -> Any:
     """The padding (low, high) of each axis for "VALID", "SAME" or "SAME_LOWER".
 
     "SAME" pads so that there are ceil(size / stride) windows; an odd one more goes to
@@ -167,9 +175,12 @@ eval_rules |= lax.on_wide({
 
 
 def reduce_window(
-    operand, init_value, computation, window_dimensions, window_strides=None,
-    padding="VALID", base_dilation=None, window_dilation=None,
-):  # fmt: skip
+    operand: Any, init_value: Any, computation: Callable[..., Any],
+    window_dimensions: Shape, window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
     """Reduce what is in each place of a window that moves over the operand.
 
     Args:

@@ -13,6 +13,8 @@ integers wrap and never widen; `div` of integers truncates, and x/0 is -1; a flo
 converts to an integer by saturating, NaN to 0; 16-bit floats compute in 32 bits.
 """
 
+from __future__ import annotations
+
 # chapter 3
 import numpy as np
 
@@ -247,15 +249,16 @@ eval_rules |= on_numpy({
 import enum
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from . import dtypes
 from .array import ArrayImpl, aval_of, to_numpy
-from .core import Array
 from .base.config import config
 from .base.errors import user_level
 from .shape_checks import canonicalize_axis, canonicalize_shape
+from .types import Array, ArrayLike, Binary, DTypeLike, Shape, Unary
 
 
 def pow_shape(x, y):
@@ -352,7 +355,7 @@ def as_dtype(x, dtype):
     return convert(np.asarray(x, dtype), dtype, weak_type=True)
 
 
-def of_one(primitive, text):
+def of_one(primitive, text) -> Unary:
     """The function of one argument that applies a primitive; `text` documents it."""
 
     def function(x):
@@ -361,7 +364,7 @@ def of_one(primitive, text):
     return documented(function, primitive, text)
 
 
-def of_two(primitive, text):
+def of_two(primitive, text) -> Binary:
     """The function of two arguments that applies a primitive; numbers adapt."""
 
     def function(x, y):
@@ -409,7 +412,7 @@ gt = of_two(gt_p, "x > y, elementwise: bools; complex numbers have no order.")
 ge = of_two(ge_p, "x >= y, elementwise: bools; complex numbers have no order.")
 
 
-def convert_element_type(operand, new_dtype):
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """`operand` with elements of another dtype.
 
     Integers wrap; floats converted to integers are cut towards zero, saturate, and NaN
@@ -443,7 +446,9 @@ def aval_dtype(x):
     return np.dtype("int64") if type(x) is int else aval_of(x).dtype
 
 
-def broadcast_in_dim(operand, shape, broadcast_dimensions):
+def broadcast_in_dim(
+    operand: ArrayLike, shape: Shape, broadcast_dimensions: Sequence[int]
+) -> Array:
     """`operand` repeated to `shape`; its axis i becomes axis broadcast_dimensions[i].
 
     Axes of size 1 are stretched, and the axes that are not named are new.
@@ -456,7 +461,7 @@ def broadcast_in_dim(operand, shape, broadcast_dimensions):
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims)
 
 
-def expand_dims(array, dimensions):
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """`array` with new axes of size 1 at `dimensions` of the result."""
     shape = aval_of(array).shape
     ndim = len(shape) + len(dimensions)
@@ -468,7 +473,7 @@ def expand_dims(array, dimensions):
     return broadcast_in_dim(array, [sizes.get(i, 1) for i in range(ndim)], kept)
 
 
-def over_axes(primitive, text):
+def over_axes(primitive, text) -> Callable[[ArrayLike, Sequence[int]], Array]:
     """The function that applies a reduction; `axes` are counted from the front."""
 
     def function(operand, axes):
@@ -528,17 +533,17 @@ monoids = {
 }
 
 
-def pow(x, y):
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """x**y, elementwise: x float or complex, y of the same dtype or an integer."""
     return pow_p.bind(*((x, y) if type(y) is int else adapt(x, y)))
 
 
-def integer_pow(x, y):
+def integer_pow(x: ArrayLike, y: int) -> Array:
     """x**y, elementwise, for a Python int y; not below 0 if x is integer."""
     return integer_pow_p.bind(x, y=operator.index(y))
 
 
-def select_n(which, *cases):
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """cases[which], elementwise: `which` bool (two cases) or integer, or one scalar.
 
     The cases have one shape and dtype.
@@ -546,25 +551,25 @@ def select_n(which, *cases):
     return select_n_p.bind(which, *adapt(*cases))
 
 
-def select(pred, on_true, on_false):
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """`on_true` where `pred` holds, else `on_false`: of one shape and dtype."""
     # select_n counts its cases from False up.
     return select_n_p.bind(pred, *adapt(on_false, on_true))
 
 
-def iota(dtype, size):
+def iota(dtype: DTypeLike, size: int) -> Array:
     """0, 1, 2, ... up to `size`, which is not included."""
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype, shape, dimension):
+def broadcasted_iota(dtype: DTypeLike, shape: Shape, dimension: int) -> Array:
     """An array of `shape` that counts 0, 1, 2, ... along `dimension`."""
     dtype = dtypes.user_dtype(dtype, "broadcasted_iota")
     shape, dimension = canonicalize_shape(shape), operator.index(dimension)
     return iota_p.bind(dtype=dtype, shape=shape, dimension=dimension)
 
 
-def broadcast(operand, sizes):
+def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
     """`operand` repeated along new leading axes of the given sizes."""
     shape = aval_of(operand).shape
     sizes = canonicalize_shape(sizes)
@@ -582,7 +587,7 @@ def as_array(x, aval=None):
     return ArrayImpl(to_numpy(x, aval), aval)
 
 
-def full(shape, fill_value, dtype=None):
+def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     """An array of `shape` filled with a scalar, converted to `dtype` if that is given.
 
     Without a dtype, a Python number gives an array with a weak type.
@@ -601,7 +606,10 @@ def full(shape, fill_value, dtype=None):
     return broadcast(convert(fill_value, *kind), shape)
 
 
-def full_like(x, fill_value, dtype=None, shape=None):
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None,
+    shape: Shape | None = None,
+) -> Array:
     """An array like x (its shape, dtype and weak type unless given) of one value."""
     aval = aval_of(x)
     shape = aval.shape if shape is None else canonicalize_shape(shape)
@@ -610,7 +618,9 @@ def full_like(x, fill_value, dtype=None, shape=None):
     return full(shape, convert(fill_value, dtype, weak_type))
 
 
-def reshape(operand, new_sizes, dimensions=None):
+def reshape(
+    operand: ArrayLike, new_sizes: Shape, dimensions: Sequence[int] | None = None
+) -> Array:
     """The elements of `operand`, row by row, in another shape.
 
     With `dimensions`, a permutation, the axes are transposed first.
@@ -625,7 +635,7 @@ def reshape(operand, new_sizes, dimensions=None):
     return reshape_p.bind(operand, new_sizes=new_sizes, dimensions=dimensions)
 
 
-def transpose(operand, permutation):
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """`operand` with axis permutation[i] as its axis i."""
     permutation = canonicalize_shape(permutation)
     unchanged = permutation == tuple(range(aval_of(operand).ndim))
@@ -634,7 +644,7 @@ def transpose(operand, permutation):
     return transpose_p.bind(operand, permutation=permutation)
 
 
-def squeeze(array, dimensions):
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """`array` without the axes `dimensions`, each of size 1."""
     ndim = aval_of(array).ndim
     dimensions = tuple(sorted(canonicalize_axis(d, ndim) for d in dimensions))
@@ -643,7 +653,10 @@ def squeeze(array, dimensions):
     return squeeze_p.bind(array, dimensions=dimensions)
 
 
-def slice(operand, start_indices, limit_indices, strides=None):
+def slice(
+    operand: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[int],
+    strides: Sequence[int] | None = None,
+) -> Array:
     """operand[start:limit:stride] along every axis; nothing is negative or clipped."""
     return slice_p.bind(
         operand,
@@ -653,7 +666,7 @@ def slice(operand, start_indices, limit_indices, strides=None):
     )
 
 
-def concatenate(operands, dimension):
+def concatenate(operands: Array | Sequence[ArrayLike], dimension: int) -> Array:
     """The arrays `operands` one after another along `dimension`."""
     if len(operands) == 0:
         raise ValueError("concatenate requires a non-empty sequences of arrays")
@@ -662,14 +675,14 @@ def concatenate(operands, dimension):
     return concatenate_p.bind(*operands, dimension=operator.index(dimension))
 
 
-def argmax(operand, axis, index_dtype):
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The index of the first maximum, or of the first NaN, along `axis`."""
     index_dtype = dtypes.user_dtype(index_dtype, "argmax")
     axes = (operator.index(axis),)
     return argmax_p.bind(operand, axes=axes, index_dtype=index_dtype)
 
 
-def argmin(operand, axis, index_dtype):
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The index of the first minimum, or of the first NaN, along `axis`."""
     index_dtype = dtypes.user_dtype(index_dtype, "argmin")
     axes = (operator.index(axis),)
@@ -723,8 +736,9 @@ def canonicalize_precision(precision):
 
 
 def dot_general(
-    lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None
-):
+    lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The sum of products over the contracted axes, for each index of the batch axes.
 
     Args:

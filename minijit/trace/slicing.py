@@ -7,8 +7,11 @@
 A window that does not fit into the operand is moved inside.
 """
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from .primitives import (
     squeeze,
 )
 from .shape_checks import canonicalize_axis, canonicalize_shape, check_same_dtypes
+from .types import Array, ArrayLike, Shape
 
 rev_p = Primitive("rev")
 pad_p = Primitive("pad")
@@ -33,7 +37,7 @@ dynamic_slice_p = Primitive("dynamic_slice")
 dynamic_update_slice_p = Primitive("dynamic_update_slice")
 
 
-def rev(operand, dimensions):
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """`operand` with the order along each of `dimensions` reversed.  JAX: `lax.rev`."""
     return rev_p.bind(operand, dimensions=canonicalize_shape(dimensions))
 
@@ -54,7 +58,7 @@ shape_rules |= {rev_p: rev_shape}
 eval_rules |= on_numpy({rev_p: lambda x, *, dimensions: np.flip(x, dimensions)})
 
 
-def pad(operand, padding_value, padding_config):
+def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -> Array:
     """`operand` with `padding_value` put around and between its elements.
 
     Args:
@@ -129,7 +133,10 @@ shape_rules |= {pad_p: pad_shape}
 eval_rules |= on_numpy({pad_p: pad_numpy})
 
 
-def dynamic_slice(operand, start_indices, slice_sizes, *, allow_negative_indices=True):
+def dynamic_slice(
+    operand: ArrayLike, start_indices: Array | Sequence[ArrayLike], slice_sizes: Shape,
+    *, allow_negative_indices: bool | Sequence[bool] = True,
+) -> Array:
     """The window of sizes `slice_sizes` at `start_indices`, which may be traced.
 
     A window that would stick out is moved inside: each start is clamped.
@@ -149,8 +156,9 @@ def dynamic_slice(operand, start_indices, slice_sizes, *, allow_negative_indices
 
 
 def dynamic_update_slice(
-    operand, update, start_indices, *, allow_negative_indices=True
-):
+    operand: ArrayLike, update: ArrayLike, start_indices: Array | Sequence[ArrayLike],
+    *, allow_negative_indices: bool | Sequence[bool] = True,
+) -> Array:
     """`operand` with `update` written over the window at `start_indices`.
 
     The starts are clamped so that the window fits, as in `dynamic_slice`.
@@ -317,7 +325,10 @@ eval_rules |= on_numpy(
 # -- along one axis: the functions of `jax.lax` that end in `_in_dim`
 
 
-def slice_in_dim(operand, start_index, limit_index, stride=1, axis=0):
+def slice_in_dim(
+    operand: ArrayLike, start_index: int | None, limit_index: int | None,
+    stride: int = 1, axis: int = 0,
+) -> Array:
     """operand[start:limit:stride] along one axis.
 
     An index below 0 counts from the end, None stands for the end that it is at.
@@ -339,7 +350,9 @@ def from_front(index, size):
     return index + size if index < 0 else index
 
 
-def index_in_dim(operand, index, axis=0, keepdims=True):
+def index_in_dim(
+    operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True
+) -> Array:
     """operand[index] along one axis, which stays with size 1 if `keepdims`."""
     shape = aval_of(operand).shape
     axis, index = canonicalize_axis(axis, len(shape)), operator.index(index)
@@ -353,8 +366,9 @@ def index_in_dim(operand, index, axis=0, keepdims=True):
 
 
 def dynamic_slice_in_dim(
-    operand, start_index, slice_size, axis=0, *, allow_negative_indices=True
-):
+    operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """`slice_size` elements along one axis, from `start_index` on, which may be traced.
 
     A window that would stick out is moved inside.
@@ -376,8 +390,9 @@ def starts_along(shape, axis, index):
 
 
 def dynamic_index_in_dim(
-    operand, index, axis=0, keepdims=True, *, allow_negative_indices=True
-):
+    operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """operand[index] along one axis, which stays with size 1 if `keepdims`."""
     result = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
@@ -386,8 +401,9 @@ def dynamic_index_in_dim(
 
 
 def dynamic_update_slice_in_dim(
-    operand, update, start_index, axis, *, allow_negative_indices=True
-):
+    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """`operand` with `update` written along one axis from `start_index` on."""
     shape = aval_of(operand).shape
     axis = canonicalize_axis(axis, len(shape))
@@ -396,8 +412,9 @@ def dynamic_update_slice_in_dim(
 
 
 def dynamic_update_index_in_dim(
-    operand, update, index, axis, *, allow_negative_indices=True
-):
+    operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """`operand` with `update` written at `index` of one axis.
 
     The update may lack that axis.

@@ -5,6 +5,9 @@
     jaxpr, captured, tree = record(fun, avals, in_tree, "scan")     # a user's function
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FunctionType
@@ -23,6 +26,7 @@ from ..trace.jit.jit import jit, jit_p, where_known
 from ..trace.jit.refs import ThreadedFunction
 from ..trace.jit.results import trace_is_over
 from ..trace.jit.stores import Recent, Table
+from ..trace.types import Args, Result, Traced
 from .closed_jaxprs import apply_closed, trace_closed
 from .flat_functions import FlatFunction
 
@@ -267,6 +271,12 @@ def binding(bind):
 # `lax.scan.traces`, of all equations that were compiled by themselves.  Functions of
 # one code have one list, so this one is that of all `binding` makes.
 loop_traces = jit(binding(None)).traces
+
+
+def with_loop_traces(function: Callable[Args, Result]) -> Traced[Args, Result]:
+    """`function`, whose `traces` say what was compiled outside jit."""
+    function.traces = loop_traces
+    return function
 
 
 def heading(body, primitive):

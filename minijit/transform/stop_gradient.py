@@ -3,6 +3,10 @@
     grad(lambda x: x * stop_gradient(x))(3.0)       # 3.0, and not 6.0
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from ..trace import dtypes
@@ -20,7 +24,7 @@ linearize_rules |= constant(stop_gradient_p)
 batch_rules |= elementwise(stop_gradient_p)
 
 
-def stop_gradient(x):
+def stop_gradient(x: Any) -> Any:
     """A tree of arrays as it is, but a constant to every derivative.
 
     JAX: `jax.lax.stop_gradient`.

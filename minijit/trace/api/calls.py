@@ -14,6 +14,8 @@ becomes a TypeError that names the argument at fault, where there is one: `kinds
 by their names what the arguments of public functions may be.
 """
 
+from __future__ import annotations
+
 import dis
 import enum
 import functools
@@ -23,6 +25,7 @@ import operator
 import os
 import sys
 import types
+from collections.abc import Callable
 
 import numpy as np
 
@@ -33,6 +36,7 @@ from ..base.errors import PACKAGE, at_line, left_out, text_of, user_source
 from ..base.frames import in_library, leave_out_frames
 from ..core import Array, Tracer, current
 from ..primitives import as_array
+from ..types import Args, Result
 from .examples import examples, with_example
 
 left_out["wrappers"] += (__file__,)
@@ -145,7 +149,7 @@ def underlying(function):
     return function
 
 
-def strict(function):
+def strict(function: Callable[Args, Result]) -> Callable[Args, Result]:
     """`function` as JAX's users know it: a Python number has a dtype of its own.
 
     The library's rules let their numbers adapt to whatever array stands beside them;

@@ -7,7 +7,11 @@
 With one device nothing is moved; an array knows how it was placed (`placed_arrays.py`).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +21,7 @@ from ..jit.jit import JitFunction, jit_kinds
 from ..primitives import as_array
 from ..trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trees.tools import broadcast_prefix
+from ..types import Array, ArrayLike, DTypeLike, Shape
 from . import calls
 from .devices import Device, Sharding, SingleDeviceSharding, device_of
 from .meshes import NamedSharding, PartitionSpec, get_mesh
@@ -120,12 +125,12 @@ def put_like(x, other):
 putters |= {"put": put, "like": put_like}
 
 
-def with_sharding_constraint(x, shardings):
+def with_sharding_constraint(x: ArrayLike, shardings: Any) -> Array:
     """x, which is to lie as said: with one device it does (`jax.lax`)."""
     return each_placed(tree_map(as_array, x), shardings)
 
 
-def reshard(xs, out_shardings):
+def reshard(xs: Any, out_shardings: Any) -> Any:
     """x, put as said: with one device it is there.  JAX: `jax.sharding.reshard`."""
     return with_sharding_constraint(xs, out_shardings)
 
@@ -136,7 +141,10 @@ def make_single_device_sharding(device, *, memory_kind=None):
     return SingleDeviceSharding(device)
 
 
-def make_array_from_callback(shape, sharding, data_callback, dtype=None):
+def make_array_from_callback(
+    shape: Shape, sharding: Any, data_callback: Callable[..., Any] | None,
+    dtype: DTypeLike | None = None,
+) -> Any:
     """The array whose only part is data_callback(index): `make_array_from_callback`."""
     check_rank(sharding, len(shape))
     x = as_array(data_callback(tuple(slice(None) for _ in shape)))
@@ -145,7 +153,9 @@ def make_array_from_callback(shape, sharding, data_callback, dtype=None):
     return place(x, sharding)
 
 
-def make_array_from_process_local_data(sharding, local_data, global_shape=None):
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Any = None
+) -> Any:
     """The array of this process's data, which is all there is."""
 
     def one(x):
@@ -155,7 +165,9 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
     return tree_map(one, local_data)
 
 
-def make_array_from_single_device_arrays(shape, sharding, arrays):
+def make_array_from_single_device_arrays(
+    shape: Shape, sharding: Any, arrays: Sequence[ArrayLike]
+) -> Any:
     """The array made of the parts on each device: of the only one."""
     part, = arrays
     return make_array_from_callback(shape, sharding, lambda index: part)

@@ -6,9 +6,13 @@
 that vmap it is an ordinary reduction.
 """
 
+from __future__ import annotations
+
 import math
 import operator
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +22,7 @@ from ...trace.base.errors import at_line, user_source
 from ...trace.core import Primitive, eval_rules
 from ...trace.slicing import dynamic_index_in_dim
 from ...trace.trees.pytree import tree_map
+from ...trace.types import ArrayLike
 from ..derivatives.linearize import linear_in_first, linearize_rules
 from ..derivatives.transpose import adding, transpose_rules
 from .axis_names import axis_sizes, collective_rules
@@ -28,7 +33,7 @@ psum_p, pmax_p, pmin_p = map(Primitive, ["psum", "pmax", "pmin"])
 axis_index_p, all_gather_p = Primitive("axis_index"), Primitive("all_gather")
 
 
-def axis_size(axis_name):
+def axis_size(axis_name: Any) -> int:
     """How many lanes the named axes have: a Python int (`jax.lax.axis_size`)."""
     sizes, names = axis_sizes(), as_names(axis_name)
     for name in names:
@@ -58,7 +63,7 @@ def reject_groups(axis_index_groups):
         raise NotImplementedError("axis_index_groups are not supported under vmap")
 
 
-def psum(x, axis_name, *, axis_index_groups=None):
+def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum over the lanes of an axis that a `vmap` named, the same in each.
 
     Args:
@@ -80,7 +85,7 @@ def psum(x, axis_name, *, axis_index_groups=None):
     return tree_map(one, x)
 
 
-def pmean(x, axis_name, *, axis_index_groups=None):
+def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The mean over the lanes of a named axis."""
     n = axis_size(names_of(axis_name))
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
@@ -94,21 +99,21 @@ def pmean(x, axis_name, *, axis_index_groups=None):
     return tree_map(one, total)
 
 
-def pmax(x, axis_name, *, axis_index_groups=None):
+def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The largest over the lanes of a named axis."""
     reject_groups(axis_index_groups)
     names = names_of(axis_name)
     return tree_map(lambda v: pmax_p.bind(v, axis_name=names), x)
 
 
-def pmin(x, axis_name, *, axis_index_groups=None):
+def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The smallest over the lanes of a named axis."""
     reject_groups(axis_index_groups)
     names = names_of(axis_name)
     return tree_map(lambda v: pmin_p.bind(v, axis_name=names), x)
 
 
-def axis_index(axis_name):
+def axis_index(axis_name: Any) -> Any:
     """Which lane of a named axis this is: int32."""
     names = names_of(axis_name)
     index = None
@@ -119,7 +124,10 @@ def axis_index(axis_name):
     return index
 
 
-def all_gather(x, axis_name, *, axis_index_groups=None, axis=0, tiled=False):
+def all_gather(
+    x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None,
+    axis: int | Sequence[int] = 0, tiled: Any = False,
+) -> Any:
     """The values of all lanes of a named axis, stacked along a new axis `axis`.
 
     With `tiled` they are put one after another along an axis that is there already.
@@ -176,8 +184,9 @@ def in_parts(name, aval, axis, size, tiled):
 
 
 def all_to_all(
-    x, axis_name, split_axis, concat_axis, *, axis_index_groups=None, tiled=False
-):
+    x: ArrayLike, axis_name: Any, split_axis: int, concat_axis: int, *,
+    axis_index_groups: Any = None, tiled: Any = False,
+) -> Any:
     """Lane i gets the i-th part of what each lane has, in the order of the lanes.
 
     Args:
@@ -204,14 +213,17 @@ def all_to_all(
     return tree_map(one, x)
 
 
-def pswapaxes(x, axis_name, axis, *, axis_index_groups=None):
+def pswapaxes(
+    x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = None
+) -> Any:
     """The axis of the lanes and one of x exchanged (`jax.lax.pswapaxes`)."""
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
 def psum_scatter(
-    x, axis_name, *, scatter_dimension=0, axis_index_groups=None, tiled=False
-):
+    x: ArrayLike, axis_name: Any, *, scatter_dimension: int = 0,
+    axis_index_groups: Any = None, tiled: Any = False,
+) -> Any:
     """Lane i gets the i-th part of the sum over the lanes (`jax.lax.psum_scatter`).
 
     Args:
@@ -230,7 +242,7 @@ def psum_scatter(
     return tree_map(one, x)
 
 
-def ppermute(x, axis_name, perm):
+def ppermute(x: ArrayLike, axis_name: Any, perm: Any) -> Any:
     """Send values from lane to lane.
 
     Args:
@@ -273,7 +285,7 @@ def sender_table(perm, size):
     return senders
 
 
-def pshuffle(x, axis_name, perm):
+def pshuffle(x: ArrayLike, axis_name: Any, perm: int | Sequence[int]) -> Any:
     """Lane i gets what lane perm[i] has (`jax.lax.pshuffle`)."""
     size = axis_size(axis_name)
     if sorted(perm) != list(range(size)):

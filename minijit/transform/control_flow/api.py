@@ -9,7 +9,11 @@ runs.  Each records the users' functions and is one equation whose params hold t
 jaxprs.  What such an equation means stands in `branches` and `loops`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from ...trace.arguments import function_name
 from ...trace.array import aval_of
@@ -19,7 +23,8 @@ from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
 from ...trace.jit.refs import read, write_back
 from ...trace.primitives import as_array
 from ...trace.trees.pytree import tree_flatten, tree_unflatten
-from ..pieces import close_over, interned, split
+from ...trace.types import ArrayLike
+from ..pieces import close_over, interned, split, with_loop_traces
 from .agreement import (
     as_predicate,
     check_trees,
@@ -45,7 +50,11 @@ from .while_and_scan import scan_p, while_p
 # ---- cond
 
 
-def cond(pred, true_fun, false_fun, *operands, operand=not_given, linear=None):
+@with_loop_traces
+def cond(
+    pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
+    *operands: Any, operand: Any = not_given, linear: Any = None,
+) -> Any:
     """`true_fun(*operands)` if `pred`, else `false_fun(*operands)` (`jax.lax.cond`).
 
     Args:
@@ -125,7 +134,11 @@ def tape_mode(slots):
 reverse_modes = {"tape": tape_mode}
 
 
-def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
+@with_loop_traces
+def while_loop(
+    cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any, *,
+    reverse: Any = "tape", slots: Any = None,
+) -> Any:
     """Repeat `val = body_fun(val)` while `cond_fun(val)` (`jax.lax.while_loop`).
 
     Unlike JAX's it can be differentiated in reverse.  With `reverse` "tape" the forward
@@ -164,9 +177,11 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
 # ---- scan
 
 
+@with_loop_traces
 def scan(
-    f, init, xs=None, length=None, reverse=False, unroll=1, _split_transpose=False
-):
+    f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None,
+    reverse: bool = False, unroll: int | bool = 1, _split_transpose: bool = False,
+) -> Any:
     """Fold `carry, y = f(carry, x)` over the first axis of xs (`jax.lax.scan`).
 
     Args:

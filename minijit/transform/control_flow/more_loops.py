@@ -3,7 +3,11 @@
 Each is a function of the three in `control_flow`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from ...trace import primitives as lax
 from ...trace.arguments import function_name
@@ -13,13 +17,18 @@ from ...trace.base.errors import at_line, user_source
 from ...trace.core import Tracer
 from ...trace.slicing import rev, slice_in_dim
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
+from ...trace.types import ArrayLike
 from ..batching.vmap import vmap
-from ..pieces import int32, loop_traces
+from ..pieces import int32, with_loop_traces
 from .agreement import not_given, scan_length, with_operand
-from .api import bind_branches, cond, scan, while_loop
+from .api import bind_branches, scan, while_loop
 
 
-def switch(index, branches, *operands, operand=not_given):
+@with_loop_traces
+def switch(
+    index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any,
+    operand: Any = not_given,
+) -> Any:
     """`branches[index](*operands)`, the index clamped to the list (as in JAX)."""
     if not branches:
         raise ValueError("Empty branch sequence")
@@ -40,7 +49,11 @@ def switch(index, branches, *operands, operand=not_given):
     return bind_branches(index, branches, operands, names, "switch")
 
 
-def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
+@with_loop_traces
+def fori_loop(
+    lower: ArrayLike, upper: ArrayLike, body_fun: Callable[..., Any], init_val: Any, *,
+    unroll: int | bool | None = None,
+) -> Any:
     """`for i in range(lower, upper): val = body_fun(i, val)` (`jax.lax.fori_loop`).
 
     Bounds that are Python ints make a scan; traced bounds a loop with a traced count.
@@ -91,7 +104,8 @@ def bounds_dtype(lower, upper):
     return dtype
 
 
-def map_loop(f, xs, *, batch_size=None):
+@with_loop_traces
+def map_loop(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """f(x) for each x along the first axis, one after the other (`jax.lax.map`).
 
     With `batch_size`, so many at a time by `vmap`.
@@ -116,7 +130,9 @@ def map_loop(f, xs, *, batch_size=None):
     return tree_map(lambda *ys: lax.concatenate(ys, 0), *parts)
 
 
-def associative_scan(fn, elems, reverse=False, axis=0):
+def associative_scan(
+    fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
+) -> Any:
     """All partial results of an associative function (`jax.lax.associative_scan`).
 
     Args:
@@ -184,7 +200,10 @@ def interleave(even, odd, axis):
     return slice_in_dim(both, 0, 2 * n - 1, axis=axis) if short else both
 
 
-def platform_dependent(*args, default=None, **per_platform):
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None,
+    **per_platform: Callable[..., Any],
+) -> Any:
     """`per_platform["cpu"](*args)`, or `default(*args)`: what runs here is a CPU."""
     function = per_platform.get("cpu", default)
     if function is None:
@@ -193,8 +212,3 @@ def platform_dependent(*args, default=None, **per_platform):
             f"{sorted(per_platform)}"
         )
     return function(*args)
-
-
-# What was compiled outside jit, as the `traces` of a jitted function.
-for function in (cond, switch, scan, while_loop, fori_loop, map_loop):
-    function.traces = loop_traces

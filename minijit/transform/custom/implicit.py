@@ -9,8 +9,12 @@ the same A, and the cotangent of b is one with A transposed.  If f(x, p) = 0 the
 df/dx dx = - df/dp dp, which is a linear system again: the implicit function theorem.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ...trace import primitives as lax
 from ...trace.array import aval_of, shape_rules
@@ -113,8 +117,10 @@ def as_types(tree):
 
 
 def custom_linear_solve(
-    matvec, b, solve, transpose_solve=None, symmetric=False, has_aux=False
-):
+    matvec: Callable[..., Any], b: Any, solve: Callable[..., Any],
+    transpose_solve: Callable[..., Any] | None = None, symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
     """x = solve(matvec, b), differentiated as the x with matvec(x) = b
     (`jax.lax.custom_linear_solve`).
 
@@ -300,7 +306,10 @@ def ignoring(solve, count, before, after):
 # ---- roots
 
 
-def custom_root(f, initial_guess, solve, tangent_solve, has_aux=False):
+def custom_root(
+    f: Callable[..., Any], initial_guess: Any, solve: Callable[..., Any],
+    tangent_solve: Callable[..., Any], has_aux: bool = False,
+) -> Any:
     """x = solve(f, initial_guess), differentiated as the x with f(x) = 0
     (`jax.lax.custom_root`).
 
