@@ -232,6 +232,8 @@ def test_errors_name_the_call():
         mj.grad(lambda x: jnp.linalg.svd(x)[0].sum())(np.ones((2, 3)))
     with pytest.raises(TypeError, match="float16"):
         jnp.linalg.cholesky(np.eye(2, dtype=np.float16))
+    with pytest.raises(TypeError, match="symmetric_product takes numbers for alpha"):
+        mj.lax.linalg.symmetric_product(np.eye(2), np.eye(2), alpha=np.ones(2))
 
 
 def test_products_of_reflections_have_derivatives():

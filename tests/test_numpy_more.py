@@ -499,3 +499,8 @@ def test_quantiles_overwrite_nothing(name, option):
     args = [jnp.ones(3), 0.5][: 1 + (name[-6:] != "median")]
     with pytest.raises(ValueError, match="does not support overwrite_input"):
         getattr(jnp, name)(*args, **option)
+
+
+def test_what_passes_over_nan_promotes_as_it_always_does():
+    with pytest.raises(TypeError, match="promote_integers"):
+        jnp.nansum(jnp.ones(2), promote_integers=False)

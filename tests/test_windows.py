@@ -234,7 +234,7 @@ def test_bad_convolutions():
     with pytest.raises(TypeError, match="ndim to be equal, got 3 and 2"):
         lax.conv(x, wrap(np.ones((2, 3), np.float32)), (1,), "SAME")
     with pytest.raises(ValueError, match="for rhs must have 3 characters"):
-        names = ("NCH", "OO", "NCH")
+        names = ("NCH", "OOH", "NCH")
         lax.conv_general_dilated(x, k, (1,), "SAME", dimension_numbers=names)
     with pytest.raises(ValueError, match="use conv_transpose"):
         lax.conv_general_dilated(x, k, (1,), "SAME", (2,))
