@@ -358,3 +358,8 @@ def test_only_shapes_have_sizes_with_names():
         export.export(jnp.sin)(minijit.ShapeDtypeStruct((n,), "float32")).mlir_module()
     with pytest.raises(NotImplementedError, match="n == 3"):
         export.symbolic_shape("n", constraints=["n == 3"])
+
+
+def test_a_struct_without_a_dtype_is_a_value_error():
+    with pytest.raises(ValueError, match="dtype must be specified"):
+        minijit.ShapeDtypeStruct((2,), None)

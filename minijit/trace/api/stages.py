@@ -36,6 +36,8 @@ class ShapeDtypeStruct:
     sharding: object = None
 
     def __post_init__(self):
+        if self.dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified, got None.")
         if dtypes.carried_type(self.dtype) is None:
             given = self.shape, self.dtype
             check_arguments(type(self), "ShapeDtypeStruct", given, {})
