@@ -13,6 +13,7 @@ import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load, Reduce, as_index, op
+from minijit.compile.loops.graphs import allowed
 from minijit.compile.loops.scalars import storage_dtype
 from minijit.compile.loops.statements import For, Kernel, Store, statements
 from minijit.compile.lower.walk import lower
@@ -385,9 +386,9 @@ def test_short_loops_written_out_read_what_was_stored_last():
         For(again, (Store(row, (again,), op("neg", Load(row, (again,)))),)),
         Store(y, (i, as_index(0)), Load(row, (as_index(2),))),
     )
-    store, = flat(body, 4)
+    store, = flat(body, 4, 400)
     assert store.value is op("neg", Load(x, (i, as_index(2))))
-    assert flat(body, 2) is None
+    assert flat(body, 2, 400) is None
 
 
 # ---- the machine
@@ -608,3 +609,12 @@ def test_rows_of_complex_numbers_are_no_vectors():
     x = jnp.asarray(numbers(400, 30, 10, 5)).astype("complex64")
     kernel, = kernels_of(lambda x: x.sum(2), x)
     assert not list(recipes.rows_as_vectors(kernel.body))
+
+
+def test_many_short_loops_are_not_written_out_to_be_thrown_away():
+    # Each of these has few steps, and all together have 4,096.
+    f = lambda x: jnp.tanh(x - x.sum((0, 1, 2)))
+    kernel, = kernels_of(mj.vmap(f), numbers(40, 16, 16, 16, 2))
+    loop, = (s for s in kernel.body if isinstance(s, For))
+    with allowed(100):
+        assert flat(loop.body, 16, 400) is None

@@ -3,7 +3,7 @@
     nests = distribute(body)           # each store, and each total, in loops of its own
     nests = [reordered(n) for n in nests]       # memory runs along the innermost one
     groups = joined(nests)             # those that go the same way through rows
-    flat(body, 16)                     # short loops and totals written out
+    flat(body, 16, 400)                # short loops and totals written out
 
 Each is right if the steps of the loops that it changes do not depend on each other:
 `independent` answers that.  Where it says no there is no rewrite: `distribute` raises
@@ -469,14 +469,28 @@ def terms_of(total):
     return values
 
 
-def flat(body, most):
+def times_stored(body):
+    """How many stores there are where all loops are written out."""
+    found = 0
+    for stmt in body:
+        steps = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
+        found += steps * sum(map(times_stored, stmt.bodies())) or 1
+    return found
+
+
+def flat(body, most, stores):
     """The body of a loop with loops and totals of so many steps at most written out.
 
     Arrays of the kernel's own become numbers, if each place of them is stored once.
 
+    Args:
+      stores: how many there may be then.
+
     Returns:
       A tuple of stores; or None if something is no short loop.
     """
+    if times_stored(body) > stores:
+        return None
     result, held = [], {}
 
     def short(*axes):

@@ -219,7 +219,7 @@ def short_rows(body):
     works = totals_in(inside) or any(isinstance(s, For) for s in inside)
     if not loops or not works or loops[-1].axis.extent < SHORT or is_vector(inside):
         return
-    stores = flat(inside, SHORT)
+    stores = flat(inside, SHORT, MOST)
     if not stores or len(postorder(expressions(stores))) > MOST:
         return
     axis = loops[-1].axis
@@ -247,7 +247,7 @@ def rows_as_vectors(body):
     *around, row = loops or [None]
     if not around or not 1 < row.extent <= SHORT:
         return
-    stores = flat(inside, SHORT)
+    stores = flat(inside, SHORT, MOST)
     if not stores:
         stores = inside if all(map(is_plain, inside)) else ()
     if not stores or len(postorder(expressions(stores))) > MOST:
