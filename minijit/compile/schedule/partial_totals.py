@@ -30,7 +30,7 @@ from ..loops.statements import For, Store, expressions
 from ..pipeline import arrangements
 from ..settings import config
 from .columns import replaced
-from .nests import Renamer, stride_along
+from .nests import Renamer, count_of, stride_along
 
 # A part of more steps has a multiple of that: whole vectors.
 LINE = 64
@@ -137,7 +137,7 @@ def in_shares(body):
     for total in filter(can_share, found):
         alike.setdefault(tuple(a.extent for a in total.axes), []).append(total)
     for totals in alike.values():
-        if terms_of(totals[0]) > SHARE and any(map(grows, totals)):
+        if count_of(totals[0].axes) > SHARE and any(map(grows, totals)):
             names |= Shares(totals[0].axes, totals).made()
     return replaced(body, names.get) if names else body
 
@@ -154,10 +154,6 @@ def can_share(total):
 
 def grows(total):
     return grows_in(total) != total.dtype
-
-
-def terms_of(total):
-    return math.prod(a.bounds[1] + 1 for a in total.axes)
 
 
 class Shares:

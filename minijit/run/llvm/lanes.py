@@ -19,7 +19,7 @@ from ...compile.numbers.scalar_forms import form_of, plain_name, scalar_form
 from ...trace.jit.jit import cache_clearers
 from .functions import computed, define, function_name, function_text, function_texts
 from .instructions import from_library, select
-from .target import host
+from .target import vector_bytes
 from .text import LLVMWriter, instructions
 from .types import constant_text
 
@@ -79,9 +79,7 @@ PURE = "memory(none) nounwind willreturn"
 
 def lanes_of(dtype):
     """How many elements of a dtype this machine has in a register."""
-    _, features = host()
-    nbytes = 64 if "+avx512f" in features else 32 if "+avx2" in features else 16
-    return nbytes // dtype.itemsize
+    return vector_bytes() // dtype.itemsize
 
 
 def has_rare_branch(key):

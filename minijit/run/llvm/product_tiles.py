@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from itertools import chain
 
 from .blocks import exchanged
-from .target import host
+from .target import vector_bytes
 from .text import LLVMWriter
 
 # Steps of a product for which a panel is made at once: it stays in the second cache.
@@ -44,10 +44,8 @@ HEAD = "void @NAME(ptr %a, ptr %b, ptr %out, ptr %list, ptr %range) #0"
 
 def registers():
     """(rows of a tile, bytes of a vector): two vectors a row, and one for a factor."""
-    features = host()[1].split(",")
-    if "+avx512f" in features:
-        return 8, 64
-    return 6, 32 if "+avx" in features else 16
+    nbytes = vector_bytes()
+    return 8 if nbytes == 64 else 6, nbytes
 
 
 class ProductWriter(LLVMWriter):

@@ -13,6 +13,7 @@ import gc
 import os
 from contextlib import contextmanager
 
+from ...compile.schedule.machine import levels
 from ...trace.base.locks import Lock
 from ...trace.base.turns import fork_locks
 
@@ -124,18 +125,31 @@ def host():
     if not level:
         rather = "".join(f",+{way}" for way in RATHER_NOT if here.get("avx2"))
         return binding().get_host_cpu_name(), here.flatten() + rather
-    levels = list(LEVELS)
-    if level not in levels:
+    known = list(LEVELS)
+    if level not in known:
         raise ValueError(
-            f"MINIJIT_TARGET must be one of {', '.join(levels)}, got {level!r}"
+            f"MINIJIT_TARGET must be one of {', '.join(known)}, got {level!r}"
         )
-    has = " ".join(LEVELS[k] for k in levels[: levels.index(level) + 1]).split()
+    has = " ".join(LEVELS[k] for k in known[: known.index(level) + 1]).split()
     if lacks := [feature for feature in has if not here.get(feature)]:
         raise ValueError(
             f"MINIJIT_TARGET is {level}, but this machine has no {', '.join(lacks)}"
         )
     rather = RATHER_NOT if "avx2" in has else ()
     return level, ",".join(f"+{feature}" for feature in (*has, *rather))
+
+
+def level_of_target():
+    """The level of x86-64 whose vectors code is made for has."""
+    features = host()[1].split(",")
+    if "+avx512f" in features:
+        return "x86-64-v4"
+    return "x86-64-v3" if "+avx2" in features else "x86-64-v2"
+
+
+def vector_bytes():
+    """How long a register of vectors is."""
+    return levels[level_of_target()][0]
 
 
 def converts(dtype):

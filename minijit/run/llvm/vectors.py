@@ -40,7 +40,7 @@ from .blocks import exchanged
 from .extremes import is_extreme
 from .functions import function_texts
 from .lanes import LaneWriter, function_with_lanes, is_rarely_long, lanes_of
-from .target import host
+from .target import level_of_target
 from .text import LLVMWriter
 from .types import memory_type, register_type
 
@@ -688,15 +688,6 @@ executors["python"] = without_tiles(executors["python"])
 
 
 # ---- the machine that loops are priced for
-
-
-def level_of_target():
-    """The level of x86-64 whose vectors code is made for has."""
-    features = host()[1].split(",")
-    if "+avx512f" in features:
-        return "x86-64-v4"
-    return "x86-64-v3" if "+avx2" in features else "x86-64-v2"
-
 
 host_level[0] = level_of_target
 host_cores[0] = lambda: config.read("cpu_threads")
