@@ -70,8 +70,6 @@ def explaining(function, label, results=False, made_by=None):
             for x in (*args, *kwargs.values()) if kwargs else args:
                 if type(x) is ArrayImpl and x._value is not None:
                     most = x._value.size if x._value.size > most else most
-                elif type(x) is int:
-                    is_large = is_large or x >= LARGE
                 elif type(x) is tuple:
                     is_large = is_large or is_large_shape(x)
             is_large = is_large or most >= LARGE
