@@ -83,7 +83,7 @@ def test_with_large_arrays_what_is_not_exact_is_compiled_at_once(name):
     counts, results = [], []
     for _ in range(3):
         counts.append(steps_of(lambda: results.append(f(large))))
-    assert counts == [0, 0, 0] and "jnp.fresh at" in str(f.traces)
+    assert counts == [0, 0, 0] and f.traces is lax.scan.traces
     wanted = bits(mj.jit(function)(large))
     assert all(bits(result) == wanted for result in results)
 
