@@ -12,7 +12,7 @@ from test_every_function import tables
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.ops import composed
+from minijit.ops import composed, linalg
 from minijit.trace import plans
 from minijit.trace.api import calls
 from minijit.trace.core import current
@@ -167,6 +167,30 @@ def test_primitives_of_large_arrays_are_programs_too():
     assert bits(rows) == bits(mj.jit(lambda x: jnp.tanh(x) * x)(x))
     made = [row[1].__qualname__ for key, row in plans.plans.items() if key[0] is exp_p]
     assert any(name.startswith("of_large") for name in made)
+
+
+def test_primitives_of_several_results_are_programs_too(monkeypatch):
+    """A batch of matrices is no loop in Python, in derivatives either."""
+
+    def each(*args, **params):
+        raise AssertionError("a matrix by itself")
+
+    monkeypatch.setattr(linalg, "each", each)
+    x = np.random.default_rng(0).normal(size=(1 << 14, 2, 2)).astype("f4") + 3
+    x = jnp.asarray(x) + 4 * jnp.eye(2)
+    inverse = np.linalg.inv(np.asarray(x))
+    wanted = -inverse.sum(2)[:, :, None] * inverse.sum(1)[:, None]
+    slope = mj.grad(lambda x: jnp.linalg.inv(x).sum())(x)
+    np.testing.assert_allclose(slope, wanted.swapaxes(1, 2), 1e-2, 1e-4)
+    packed, *_ = linalg.lu_p.bind(x)
+    factor = linalg.cholesky_p.bind(x @ x.swapaxes(1, 2))
+    assert packed.shape == factor.shape == x.shape
+    assert bits(linalg.lu_p.bind(x)[0]) == bits(packed)
+    keys, places = mj.vmap(lambda k: lax.sort((k, jnp.arange(4)), num_keys=1))(
+        x.reshape(-1, 4)
+    )
+    assert bits(places) == bits(jnp.argsort(x.reshape(-1, 4), axis=1).astype("int32"))
+    assert bits(keys) == bits(jnp.sort(x.reshape(-1, 4), axis=1))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])

@@ -30,7 +30,7 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.lower.calls import uncompiled
+from ..compile.lower.calls import runs_uncompiled
 from ..trace import dtypes, primitives as prim, remainders, slicing
 from ..trace.api.calls import ELEMENTS, LARGE, MANY, passing
 from ..trace.arguments import TraceInfo, function_source
@@ -181,12 +181,15 @@ passing.add(Composed.__call__.__code__)
 
 def of_large(primitive, avals, params, function):
     """What computes a primitive of large arrays, in place of a function of NumPy's."""
-    bind = partial(primitive.bind, **params)
-    closed = jaxpr_of(lambda *xs: [bind(*xs)], avals, primitive.name)
+    bind, several = partial(primitive.bind, **params), primitive.multiple_results
+    results = bind if several else lambda *xs: [bind(*xs)]
+    closed = jaxpr_of(results, avals, primitive.name)
     eqn, = closed.jaxpr.eqns
-    if is_view(eqn) or uncompiled(eqn) or config.fast_math:
+    if is_view(eqn) or runs_uncompiled(eqn) or config.fast_math:
         return function
     run = compiled(closed)
+    if several:
+        return run
 
     def program(*values, **params):
         result, = run(*map(ArrayImpl, values, avals))

@@ -27,11 +27,12 @@ from .remembered import is_plain
 
 # (primitive, the key of the flags, the ids of the types, params) -> (eval rule, NumPy's
 # function, dtype and type of the result; the types of the arguments, whose ids stay
-# theirs as long as they live).
+# theirs as long as they live).  Of several results: a program, None, None.
 plans: dict = {}
 LIMIT = 4096
 # What takes the place of NumPy's function where an array has so many elements, if there
-# is something: of (primitive, types of the arguments, params, NumPy's function).
+# is something: of (primitive, types of the arguments, params, NumPy's function).  Where
+# there are several results, it takes arrays, gives a list of them, and may be None.
 LARGE = 1 << 16
 programs: dict = {}
 overrides = config.overrides
@@ -60,6 +61,8 @@ def planned(primitive, args, params):
     rule, function, dtype, aval, _ = plan
     if eval_rules.get(primitive) is not rule:
         return None
+    if primitive.multiple_results:
+        return function(*args)
     value = np.asarray(quiet.copy().run(function, *values, **params), dtype, "C")
     value.setflags(write=False)
     result: Any = object.__new__(ArrayImpl)
@@ -76,8 +79,12 @@ def make_plan(primitive, flags, args, params):
     rule = eval_rules.get(primitive)
     function = numpy_function(rule)
     can_be_key = is_plain((*params.values(),))
-    if function is None or primitive.multiple_results or not can_be_key:
+    if function is None or not can_be_key:
         return None
+    if primitive.multiple_results:
+        largest = max((x.aval.size for x in args if is_of_numpy(x)), default=0)
+        if not programs or largest < LARGE:
+            return None
     if config.values.get("default_device") or not all(map(is_of_numpy, args)):
         return None
     for x in args:
@@ -88,12 +95,18 @@ def make_plan(primitive, flags, args, params):
     if key in plans:
         return planned(primitive, args, params)
     try:
-        aval, = result_avals(primitive, avals, params)
+        aval, *others = result_avals(primitive, avals, params)
     except (TypeError, ValueError):  # The long way says it, with the line.
         return None
-    if has_numpy_dtype(aval):
+    if all(map(has_numpy_dtype, (aval, *others))):
         if len(plans) >= LIMIT:
             plans.clear()
+        if primitive.multiple_results:
+            run = programs["large"](primitive, avals, params, None)
+            if run is None:
+                return None
+            plans[key] = rule, run, None, None, avals
+            return run(*args)
         aval = known_aval(aval.shape, aval.dtype, aval.weak_type)
         function = for_types(function, avals, params, aval.dtype)
         is_large = programs and max(x.size for x in (aval, *avals)) >= LARGE

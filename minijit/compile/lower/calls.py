@@ -15,7 +15,7 @@ from ..loops.buffers import View
 from ..loops.statements import Call, expressions
 from ..pipeline import row_choosers
 from ..simplify.shapes import row_major
-from .walk import Statements, fallbacks, lower, lower_rules
+from .walk import Statements, fallbacks, lower, lower_rules, row_of
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,12 @@ def uncompiled(eqn):
 
 
 row_choosers |= {"uncompiled": uncompiled}
+
+
+def runs_uncompiled(eqn):
+    """Whether no other row takes an equation before `uncompiled` does."""
+    row = row_of(eqn)
+    return isinstance(row, Statements) and getattr(row.lower, "func", 0) is call_eval
 
 
 def lower_jit(walk, eqn):
