@@ -515,19 +515,19 @@ def approx_max_k(
     operand: ArrayLike, k: int, reduction_dimension: int = -1,
     recall_target: float = 0.95, reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Array, ...]:
+) -> list[Array]:
     """The k largest along an axis and where they are: exact, as JAX's is on a CPU."""
-    return tuple(top_k(operand, k, axis=reduction_dimension))
+    return list(top_k(operand, k, axis=reduction_dimension))
 
 
 def approx_min_k(
     operand: ArrayLike, k: int, reduction_dimension: int = -1,
     recall_target: float = 0.95, reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Array, ...]:
+) -> list[Array]:
     """The k smallest along an axis and where they are: exact, as JAX's is on a CPU."""
     values, indices = top_k(neg(operand), k, axis=reduction_dimension)
-    return neg(values), indices
+    return [neg(values), indices]
 
 
 def conv(

@@ -160,7 +160,7 @@ def test_linear_transpose_by_types_alone():
 )
 def test_linear_transpose_of_what_is_not_linear(f, culprit):
     with pytest.raises(NotImplementedError, match=f"needs a linear.*{culprit}"):
-        linear_transpose(f, 1.0)
+        linear_transpose(f, 1.0)(1.0)
 
 
 def test_cotangents_that_do_not_fit():

@@ -35,7 +35,7 @@ def linear_transpose(fun, *primals, reduce_axes=()):
       A function from a cotangent of `fun`'s result to a tuple of one for each argument;
       it is a pytree, whose leaves are the values that `fun` captured.
 
-    Raises NotImplementedError where `fun` is not linear.
+      It raises NotImplementedError if `fun` is not linear.
     """
     del reduce_axes
     leaves, in_tree = tree_flatten(primals)
@@ -53,17 +53,16 @@ def linear_transpose(fun, *primals, reduce_axes=()):
             f"{', '.join(map(str, jaxpr.out_avals))}{at_line(user_source())}"
         )
     bad, _ = follow(jaxpr, (True,) * len(avals))
-    if bad is not None:
-        raise NotImplementedError(
-            f"Transpose rule (for reverse-mode differentiation) for {bad.primitive!s} "
-            "not implemented: linear_transpose needs a linear function, but "
-            f"{function_name(fun)} applies {bad.primitive} to what depends on its "
-            f"arguments{at_line(bad.source)}"
-        )
-
     out_avals = [v.aval for v in jaxpr.outvars]
 
     def transposed(captured, ct):
+        if bad is not None:
+            raise NotImplementedError(
+                "Transpose rule (for reverse-mode differentiation) for "
+                f"{bad.primitive!s} not implemented: linear_transpose needs a linear "
+                f"function, but {function_name(fun)} applies {bad.primitive} to what "
+                f"depends on its arguments{at_line(bad.source)}"
+            )
         leaves = check_cotangents(ct, flat.out_tree, out_avals)
         args = [Linear(aval) for aval in avals]
         outs = backward(jaxpr, captured, args, list(map(lax.as_array, leaves)))
