@@ -186,6 +186,10 @@ def test_primitives_of_several_results_are_programs_too(monkeypatch):
     factor = linalg.cholesky_p.bind(x @ x.swapaxes(1, 2))
     assert packed.shape == factor.shape == x.shape
     assert bits(linalg.lu_p.bind(x)[0]) == bits(packed)
+    # A call for each of them costs more than all their numbers.
+    assert bits(linalg.lu_p.bind(x[:100])[0]) == bits(packed[:100])
+    with pytest.raises(AssertionError, match="a matrix by itself"):
+        linalg.lu_p.bind(x[:3])
     keys, places = mj.vmap(lambda k: lax.sort((k, jnp.arange(4)), num_keys=1))(
         x.reshape(-1, 4)
     )

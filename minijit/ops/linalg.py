@@ -12,6 +12,7 @@ a NaN in it) gives NaN, as in JAX, and no error.
 """
 
 import enum
+import functools
 import math
 import operator
 from functools import partial
@@ -26,6 +27,7 @@ from ..trace.base import names as _names
 from ..trace.base.errors import at_line, user_source
 from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import real_part
+from ..trace.plans import worth
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
 from ..transform.batching.vmap import at_front, batch_rules, move_axis
@@ -752,11 +754,13 @@ def each(function, count, *arrays, cores=None, **params):
     return parts if count != 1 else parts[0]
 
 
-def lapack(names, *arrays):
-    """Functions of LAPACK for the dtype of some arrays."""
-    from scipy.linalg import lapack
+@functools.cache
+def lapack(name, dtype):
+    """A function of LAPACK's or BLAS's for a dtype: there may be a call a matrix."""
+    from scipy.linalg import blas, lapack
 
-    return lapack.get_lapack_funcs(names, arrays)
+    find = blas.get_blas_funcs if name == "trsm" else lapack.get_lapack_funcs
+    return find(name, dtype=dtype)
 
 
 def nans(shape, dtype):
@@ -766,7 +770,7 @@ def nans(shape, dtype):
 def cholesky_numpy(x):
     if not x.size:
         return x
-    potrf, = lapack(["potrf"], x)
+    potrf = lapack("potrf", x.dtype)
     factor, info = potrf(x, lower=True, clean=True)
     return factor if info == 0 else nans(x.shape, x.dtype)
 
@@ -774,13 +778,11 @@ def cholesky_numpy(x):
 def triangular_solve_numpy(
     a, b, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal
 ):
-    from scipy.linalg.blas import get_blas_funcs
-
     if not b.size:
         return b
     if conjugate_a and not transpose_a:
         a, conjugate_a = a.conj(), False
-    trsm, = get_blas_funcs(["trsm"], (a, b))
+    trsm = lapack("trsm", b.dtype)
     trans = 2 if conjugate_a else int(transpose_a)
     return trsm(
         *(1.0, a, b), side=int(not left_side), lower=int(lower), trans_a=trans,
@@ -793,7 +795,7 @@ def lu_numpy(x):
     if not x.size:
         pivots = np.zeros(min(m, n), INT32)
         return x, pivots, np.arange(m, dtype=INT32)
-    getrf, = lapack(["getrf"], x)
+    getrf = lapack("getrf", x.dtype)
     packed, pivots, info = getrf(x)
     return packed, pivots.astype(INT32), permutation_of(pivots, m)
 
@@ -884,7 +886,7 @@ def schur_numpy(x, *, compute_schur_vectors):
 
 
 def hessenberg_numpy(x):
-    gehrd, = lapack(["gehrd"], x)
+    gehrd = lapack("gehrd", x.dtype)
     if x.shape[-1] < 2:
         return x, np.zeros(max(x.shape[-1] - 1, 0), x.dtype)
     form, taus, info = gehrd(x)
@@ -892,7 +894,7 @@ def hessenberg_numpy(x):
 
 
 def geqrf_numpy(x):
-    factor, = lapack(["geqrf"], x)
+    factor = lapack("geqrf", x.dtype)
     if not x.size:
         return x, np.zeros(0, x.dtype)
     reflections, taus, _, info = factor(x)
@@ -901,12 +903,12 @@ def geqrf_numpy(x):
 
 def householder_numpy(a, taus):
     name = "ungqr" if a.dtype.kind == "c" else "orgqr"
-    make, = lapack([name], a)
+    make = lapack(name, a.dtype)
     return make(a, taus)[0] if a.size else a
 
 
 def tridiagonal_numpy(a, *, lower):
-    reduce, = lapack(["hetrd" if a.dtype.kind == "c" else "sytrd"], a)
+    reduce = lapack("hetrd" if a.dtype.kind == "c" else "sytrd", a.dtype)
     if not a.size:
         return a, *(np.zeros(0, x.dtype) for x in (a.real, a.real, a))
     return reduce(a, lower=lower)[:4]
@@ -915,7 +917,7 @@ def tridiagonal_numpy(a, *, lower):
 def tridiagonal_solve_numpy(dl, d, du, b):
     if d.size < 2 or not b.size:
         return b / d[:, None]
-    solver, = lapack(["gtsv"], d)
+    solver = lapack("gtsv", d.dtype)
     *_, x, info = solver(dl[1:], d, du[:-1], b)
     return x if info == 0 else nans(b.shape, b.dtype)
 
@@ -1290,6 +1292,10 @@ batch_rules |= {
     )
 }
 batch_rules |= {triangular_solve_p: triangular_solve_batch}
+worth |= dict.fromkeys(
+    (cholesky_p, triangular_solve_p, lu_p, qr_p, svd_p, eigh_p),
+    lambda matrices: math.prod(matrices.shape[:-2]) << 10,
+)  # A call from Python, of which a program makes none, is some 10 us for each matrix.
 fallbacks |= {
     p: "decompositions are left to LAPACK"
     for p in (

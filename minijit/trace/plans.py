@@ -35,8 +35,11 @@ LIMIT = 4096
 # there are several results, it takes arrays, gives a list of them, and may be None.
 LARGE = 1 << 16
 programs: dict = {}
+# Primitives that NumPy does one by one for a batch: function of an argument's type: how
+# many elements take as long.
+worth: dict = {}
 overrides = config.overrides
-types_of = operator.attrgetter("aval")
+types_of, size_of = operator.attrgetter("aval"), operator.attrgetter("size")
 
 
 def planned(primitive, args, params):
@@ -81,11 +84,9 @@ def make_plan(primitive, flags, args, params):
     can_be_key = is_plain((*params.values(),))
     if function is None or not can_be_key:
         return None
-    if primitive.multiple_results:
-        largest = max((x.aval.size for x in args if is_of_numpy(x)), default=0)
-        if not programs or largest < LARGE:
-            return None
     if config.values.get("default_device") or not all(map(is_of_numpy, args)):
+        return None
+    if primitive.multiple_results and not is_large(primitive, map(types_of, args)):
         return None
     for x in args:
         x.aval = known_aval(x.aval.shape, x.aval.dtype, x.aval.weak_type)
@@ -109,13 +110,19 @@ def make_plan(primitive, flags, args, params):
             return run(*args)
         aval = known_aval(aval.shape, aval.dtype, aval.weak_type)
         function = for_types(function, avals, params, aval.dtype)
-        is_large = programs and max(x.size for x in (aval, *avals)) >= LARGE
-        if is_large:
+        large = is_large(primitive, (aval, *avals))
+        if large:
             function = programs["large"](primitive, avals, params, function)
         plans[key] = rule, function, aval.dtype, aval, avals
-        if is_large:  # The first operation has the digits of the next ones.
+        if large:  # The first operation has the digits of the next ones.
             return planned(primitive, args, params)
     return None
+
+
+def is_large(primitive, avals):
+    """Whether an operation on arrays of these types is worth a program."""
+    size = worth.get(primitive, size_of)
+    return bool(programs) and max(map(size, avals), default=0) >= LARGE
 
 
 def numpy_function(rule):
