@@ -41,6 +41,7 @@ from ..trace.core import Array, BottomTrace, current
 from ..trace.jaxprs.jaxpr import ClosedJaxpr
 from ..trace.jit.jit import jit_p
 from ..trace.jit.stores import Table
+from ..trace.plans import size_of
 from ..trace.remembered import is_plain
 from ..trace.trees.pytree import tree_flatten
 from ..transform.closed_jaxprs import trace_closed
@@ -106,9 +107,9 @@ class Composed:
         before = bottom.steps
         result = self.function(*args, **kwargs)
         steps = bottom.steps - before
-        sizes = [x.size for x in arrays]
+        sizes = [size_of(x.aval) for x in arrays]
         if type(result) is ArrayImpl:
-            sizes.append(result.size)
+            sizes.append(size_of(result.aval))
         work = steps * (1 + max(sizes, default=0) // ELEMENTS)
         self.is_composed = work >= MANY
         if known is not None and self.is_composed:
@@ -195,7 +196,7 @@ def of_large(primitive, avals, params, function):
         result, = run(*map(ArrayImpl, values, avals))
         return result._value
 
-    most = max(x.size for x in (*avals, *closed.out_avals))
+    most = max(map(size_of, (*avals, *closed.out_avals)))
     return Earned(function, program, most) if is_exact(closed) else program
 
 

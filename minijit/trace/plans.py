@@ -39,7 +39,7 @@ programs: dict = {}
 # many elements take as long.
 worth: dict = {}
 overrides = config.overrides
-types_of, size_of = operator.attrgetter("aval"), operator.attrgetter("size")
+types_of = operator.attrgetter("aval")
 
 
 def planned(primitive, args, params):
@@ -119,6 +119,12 @@ def make_plan(primitive, flags, args, params):
     return None
 
 
+def size_of(aval):
+    """For how many floats of 32 bits NumPy takes as long: halves it converts twice."""
+    is_half = aval.dtype.itemsize == 2 and aval.dtype.kind in "fV"
+    return 8 * aval.size if is_half else aval.size
+
+
 def is_large(primitive, avals):
     """Whether an operation on arrays of these types is worth a program."""
     size = worth.get(primitive, size_of)
@@ -127,6 +133,7 @@ def is_large(primitive, avals):
 
 def numpy_function(rule):
     """The function behind an eval rule that `on_numpy` made; None of other rules."""
+    rule = getattr(rule, "on_arrays", rule)
     made = type(rule) is partial and rule.args[:1] == (eval_on_numpy,)
     return rule.args[2] if made else None
 

@@ -140,4 +140,6 @@ def eval_copy(x):
     return x if isinstance(x, OpaqueValue) else copy_array(x)
 
 
+# What they are for arrays.
+eval_add_any.on_arrays, eval_copy.on_arrays = add_arrays, copy_array
 eval_rules |= {add_any_p: eval_add_any, lax.copy_p: eval_copy}
