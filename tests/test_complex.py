@@ -47,6 +47,7 @@ def special(dtype):
     return np.array([complex(a, b) for a, b in itertools.product(parts, parts)], dtype)
 
 
+@pytest.mark.chapter(23)
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_extremes_are_chosen_as_numpy_does(name):
     """By the real parts, then by the imaginary ones; NaN stays, a tie is the first."""

@@ -105,6 +105,7 @@ def test_axes_without_elements():
         assert not result.any()
 
 
+@pytest.mark.chapter(24)
 def test_transforms_load_no_more_than_they_run():
     code = """
 import sys, minijit.numpy as jnp, numpy as np

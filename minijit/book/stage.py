@@ -22,6 +22,7 @@ from typing import Any
 from .imports import imported
 from .project import Book, BookError, Chapter, Moment, Part
 from .text import names
+from .units import future_flags
 
 
 class StageError(ImportError):
@@ -162,7 +163,8 @@ class Stage(importlib.abc.MetaPathFinder):
         __tracebackhide__ = True
         text = "\n" * (first - 1) + "\n".join(self.book.lines(file)[first - 1 : last])
         path = str(self.book.root / file)
-        exec(compile(text, path, "exec", dont_inherit=True), vars(module))
+        flags = future_flags(self.book, file)
+        exec(compile(text, path, "exec", flags, dont_inherit=True), vars(module))
 
     def wire(self, *only: str) -> None:
         """Bind the names of the wiring files whose definitions are there by now.

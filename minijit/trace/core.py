@@ -269,13 +269,14 @@ class BottomTrace(EvalTrace):
 
     Attributes:
       steps: how many primitives were evaluated; threads may lose some.
+      prepared: what is asked for the results first.
     """
 
-    steps = 0
+    steps, prepared = 0, prepared
 
     def process(self, primitive, args, params):
         self.steps += 1
-        for known in prepared:
+        for known in self.prepared:
             results = known(primitive, args, params)
             if results is not None:
                 return results

@@ -244,7 +244,7 @@ minijit.custom_vjp
     >>> f = mj.custom_vjp(lambda x: x * x)
     >>> f.defvjp(lambda x: (f(x), None), lambda kept, ct: (100.0 * ct,))
     >>> mj.grad(f)(3.0)
-    Array(100., dtype=float32)
+    Array(100., dtype=float32, weak_type=True)
 minijit.explain
     >>> report = mj.explain(lambda x: jnp.sin(x).sum(1), jnp.ones((10, 4)))
     >>> len(report.kernels), report.traffic_bytes  # print(report) has all of it

@@ -80,6 +80,8 @@ shape_rules |= {jit_p: shape_of_call}
 class PlainTrace(BottomTrace):
     """Evaluates calls too equation by equation: nothing within is compiled."""
 
+    prepared = ()
+
     def process(self, primitive, args, params):
         if primitive is not jit_p:
             return super().process(primitive, args, params)
