@@ -116,16 +116,16 @@ def routines():
     By its path: `import scipy.fft` reads the documentation of all its functions first,
     which takes 200 ms, and this less than one.
     """
-    name = "scipy.fft._pocketfft.pypocketfft"
     folder, = importlib.util.find_spec("scipy").submodule_search_locations
-    start = os.path.join(folder, *name.split(".")[1:])
-    paths = filter(os.path.exists, (start + suffix for suffix in EXTENSION_SUFFIXES))
-    if (path := next(paths, None)) is None:
-        return None
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    # Of SciPy 1.18 on, and before: they have the same functions.
+    for name in ("_duccfft.pyduccfft", "_pocketfft.pypocketfft"):
+        start = os.path.join(folder, "fft", *name.split("."))
+        for path in filter(os.path.exists, (start + s for s in EXTENSION_SUFFIXES)):
+            spec = importlib.util.spec_from_file_location(f"scipy.fft.{name}", path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
+    return None
 
 
 def fft_numpy(x, *, fft_type, fft_lengths):
