@@ -80,7 +80,7 @@ shape_rules |= {jit_p: shape_of_call}
 class PlainTrace(BottomTrace):
     """Evaluates calls too equation by equation: nothing within is compiled."""
 
-    prepared = ()
+    prepared = ()  # No results of programs that were made before.
 
     def process(self, primitive, args, params):
         if primitive is not jit_p:
