@@ -342,13 +342,26 @@ def test_errors_name_the_leaf_and_the_types():
 def test_weak_carries_are_promoted():
     carry, _ = lax.scan(lambda c, x: (c + x, None), 0, jnp.ones(3, jnp.float32))
     assert carry.dtype == f32 and float(carry) == 3.0
-    with mj.enable_x64(False):
-        assert (
-            lax.while_loop(
-                lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2.0), (0, 1)
-            )[1].dtype
-            == f32
-        )
+    step = lambda c: (c[0] + 1, c[1] * f32.type(2))
+    for most in (0, 3):
+        with mj.enable_x64(False):
+            _, x = lax.while_loop(lambda c, n=most: c[0] < n, step, (0, 1))
+        assert x.dtype == f32 and not x.weak_type
+
+
+def test_a_nest_of_scans_with_weak_carries_records_each_body_once():
+    xs, count = np.ones(2, "f4"), []
+
+    def step(depth):
+        def body(c, x):
+            count.append(depth)
+            return (lax.scan(step(depth - 1), c, xs)[0] if depth else c + x), c
+
+        return body
+
+    total, kept = lax.scan(step(3), 0, xs)
+    assert total == 16 and kept.dtype == f32 and kept.tolist() == [0, 8]
+    assert sorted(count) == [0, 1, 2, 3]
 
 
 def test_forms_of_cond_map_and_loops():
@@ -665,10 +678,3 @@ def test_a_tracer_that_a_body_leaves_behind():
     kept = []
     with mj.checking_leaks(), pytest.raises(Exception, match="(?i)leak"):
         lax.fori_loop(0, 3, lambda i, c: kept.append(c) or c + 1, 1.0)
-
-
-def test_a_weak_carry_takes_the_dtype_of_its_body():
-    step = lambda c: (c[0] + 1, c[1] * f32.type(2))
-    with mj.enable_x64(False):
-        _, x = lax.while_loop(lambda c: c[0] < 0, step, (0, 1))
-    assert x.dtype == f32 and not x.weak_type

@@ -282,13 +282,16 @@ def with_input_types(closed, avals):
 
 
 def is_only_converted(jaxpr, var, dtype):
-    """Whether all that happens to a variable is that it is converted to a dtype."""
-    users = [eqn for eqn in jaxpr.eqns if var in eqn.invars]
-    return var not in jaxpr.outvars and all(
+    """Whether all that is computed with a variable is that it is converted to a dtype.
+
+    As a result of the body it has the dtype that it gets.
+    """
+    return all(
         eqn.primitive is lax.convert_element_type_p
         and eqn.params["new_dtype"] == dtype
         and not eqn.params["weak_type"]
-        for eqn in users
+        for eqn in jaxpr.eqns
+        if var in eqn.invars
     )
 
 
