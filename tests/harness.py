@@ -37,11 +37,16 @@ def same_bits(found, wanted):
     return a.tobytes() == b.tobytes()
 
 
-def refused(kind, words, function, *args):
-    """Assert that a call raises an error of that kind, in which these words stand."""
-    with pytest.raises(kind) as error:
-        function(*args)
-    for word in words:
+def refused(kind, words, function, *args, **named):
+    """Assert that a call raises an error of that kind, in which these words stand.
+
+    Args:
+      words: texts, or one pattern.
+    """
+    pattern = words if isinstance(words, str) else None
+    with pytest.raises(kind, match=pattern) as error:
+        function(*args, **named)
+    for word in () if pattern else words:
         assert word in str(error.value), f"{word!r} is not in: {error.value}"
 
 

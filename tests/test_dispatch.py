@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_threads, refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -248,8 +248,7 @@ def test_globals_that_change(mode, monkeypatch):
     assert shortcuts(f) == (mode == "ignore")
     monkeypatch.setitem(globals(), "factor", 5.0)
     if mode == "raise":
-        with pytest.raises(RuntimeError, match="factor"):
-            f(3.0)
+        refused(RuntimeError, "factor", f, 3.0)
     elif mode == "warn":
         with pytest.warns(mj.StaleGlobalWarning):
             assert float(f(3.0)) == 6
@@ -393,8 +392,7 @@ def test_donated_arguments(long_ways):
         assert x.is_deleted() and y["a"].is_deleted()
     assert not long_ways
     for given in ((x, {"a": an_array()}), (an_array(), y)):
-        with pytest.raises(RuntimeError, match="deleted"):
-            f(*given)
+        refused(RuntimeError, "deleted", f, *given)
     given = np.ones(3, "f4")
     for _ in range(9):
         f(given, {"a": given})
@@ -446,15 +444,13 @@ def test_tracers_go_the_long_way():
     assert "jit" in str(mj.make_jaxpr(lambda x: f(x))(1.0))
     leaked = []
     mj.make_jaxpr(lambda x: leaked.append(x))(1.0)
-    with pytest.raises(Exception, match="leaked|escaped|trace"):
-        f(leaked[0])
+    refused(Exception, "leaked|escaped|trace", f, leaked[0])
 
 
 def test_bad_arguments_raise_as_before():
     f = mj.jit(lambda x, y: x + y)
     made_short(f, 3.0, 4.0)
-    with pytest.raises(TypeError, match="at path x"):
-        f("three", 4.0)
+    refused(TypeError, "at path x", f, "three", 4.0)
     with pytest.raises(TypeError):
         f(3.0)
     with pytest.raises(OverflowError):
@@ -655,8 +651,7 @@ def test_results_are_read_only(size):
         view = np.asarray(x)
         with pytest.raises(ValueError, match="read-only|WRITEABLE"):
             view[0] = 2
-        with pytest.raises(ValueError, match="WRITEABLE"):
-            view.setflags(write=True)
+        refused(ValueError, "WRITEABLE", view.setflags, write=True)
 
 
 def test_products_use_memory_again():

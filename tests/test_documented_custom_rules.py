@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -154,8 +155,7 @@ def test_a_jvp_rule_that_asks_jvp_of_a_function_with_a_vjp_rule():
         for g in (grad(outer), jit(grad(outer)), jit(jacrev(outer))):
             assert g(2.0) == 24.0
         assert grad(grad(outer))(2.0) == 24.0
-        with pytest.raises(TypeError, match="forward-mode"):
-            jvp(outer, (2.0,), (1.0,))
+        refused(TypeError, "forward-mode", jvp, outer, (2.0,), (1.0,))
     once = lambda x: lax.scan(lambda c, _: (cube(c), None), x, length=1)[0]
     looped = with_jvp(partial(call, once), partial(jvp, once))
     assert grad(looped)(2.0) == jit(grad(looped))(2.0) == 24.0
@@ -177,8 +177,7 @@ def test_defaults_and_keywords_become_positions():
     many = with_jvp(lambda *xs: sum(xs), lambda p, t: (many(*p), 2 * sum(t)))
     assert grad(many, (0, 2))(1.0, 2.0, 3.0) == (2.0, 2.0)
     f = with_jvp(lambda x, *, k=1: x, lambda p, t: (f(*p), t[0]))
-    with pytest.raises(TypeError, match="by position"):
-        f(1.0, k=2)
+    refused(TypeError, "by position", f, 1.0, k=2)
     threefold = with_jvp(partial(lambda x, k: k * x, k=3.0), lambda p, t: (*p, *t))
     assert threefold(2.0) == 6.0 and grad(threefold)(2.0) == 1.0
 
@@ -218,14 +217,12 @@ def test_traced_nondiff_arguments():
 
 def test_nondiff_positions_that_are_not_there():
     f = with_jvp(lambda x: x, lambda n, p, t: (p[0], t[0]), nondiff_argnums=(1,))
-    with pytest.raises(IndexError, match="nondiff_argnums"):
-        f(1.0)
+    refused(IndexError, "nondiff_argnums", f, 1.0)
 
 
 def test_what_is_no_array_is_refused():
     f = with_jvp(lambda x, mode: x, lambda p, t: (p[0], t[0]))
-    with pytest.raises(TypeError, match="nondiff_argnums"):
-        f(1.0, "fast")
+    refused(TypeError, "nondiff_argnums", f, 1.0, "fast")
 
 
 def test_integer_arguments_need_no_nondiff_argnums():
@@ -315,10 +312,8 @@ def test_captures_made_arguments():
     assert not captured and nothing(4.0) == 8.0
     of_tree, _ = closure_convert(lambda d: d["a"] * 2, {"a": 1.0})
     assert of_tree({"a": 3.0}) == 6.0
-    with pytest.raises(TypeError, match="structure"):
-        of_tree((3.0,))
-    with pytest.raises(TypeError, match="structure"):
-        of_tree({"a": 3.0}, 1.0)
+    refused(TypeError, "structure", of_tree, (3.0,))
+    refused(TypeError, "structure", of_tree, {"a": 3.0}, 1.0)
 
 
 def test_captures_that_have_no_derivative_stay_captured():
@@ -410,8 +405,7 @@ def test_reverse_mode_needs_a_linear_rule(rule, culprit):
     f = with_jvp(lambda x: x, rule)
     assert np.isfinite(jvp(f, (2.0,), (0.5,))[1])
     for g in (grad(f), jit(grad(f)), grad(jit(f))):
-        with pytest.raises(NotImplementedError, match=f"linear in the.*{culprit}"):
-            g(2.0)
+        refused(NotImplementedError, f"linear in the.*{culprit}", g, 2.0)
 
 
 def test_linear_rules_of_all_kinds_are_accepted():
@@ -452,8 +446,7 @@ def returning(result):
     ],
 )
 def test_wrong_cotangents(result, error, words):
-    with pytest.raises(error, match=words):
-        returning(result)
+    refused(error, words, returning, result)
 
 
 def test_cotangents_of_another_precision_are_converted():
@@ -481,8 +474,7 @@ def test_defjvps():
     total = lambda x, y: sum(f(x, y))
     assert grad(total, (0, 1))(2.0, 3.0) == (0.0, 11.0)
     f = custom_jvp(lambda n, x: x, nondiff_argnums=(0,))
-    with pytest.raises(TypeError, match="defjvps"):
-        f.defjvps(lambda t, out, x: t)
+    refused(TypeError, "defjvps", f.defjvps, lambda t, out, x: t)
 
 
 def test_names_and_documentation_are_the_functions_own():

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -71,18 +72,12 @@ def test_single_precision_stays():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="only accepts real inputs"):
-        jnp.fft.rfft(z)
-    with pytest.raises(ValueError, match="Invalid norm"):
-        jnp.fft.fft(x, norm="half")
-    with pytest.raises(ValueError, match="only supports 2 axes"):
-        jnp.fft.fft2(x, axes=(0,))
-    with pytest.raises(ValueError, match="at least 1 data point"):
-        jnp.fft.fft(x, n=0)
-    with pytest.raises(ValueError, match=r"last axes are \(4,\)"):
-        fft(lax.complex(x, x), "FFT", (4,))
-    with pytest.raises(ValueError, match="Unknown FFT type"):
-        fft(x, "DCT", (5,))
+    refused(ValueError, "only accepts real inputs", jnp.fft.rfft, z)
+    refused(ValueError, "Invalid norm", jnp.fft.fft, x, norm="half")
+    refused(ValueError, "only supports 2 axes", jnp.fft.fft2, x, axes=(0,))
+    refused(ValueError, "at least 1 data point", jnp.fft.fft, x, n=0)
+    refused(ValueError, r"last axes are \(4,\)", fft, lax.complex(x, x), "FFT", (4,))
+    refused(ValueError, "Unknown FFT type", fft, x, "DCT", (5,))
 
 
 def test_axes_without_elements():

@@ -7,6 +7,7 @@ import string
 import ml_dtypes
 import numpy as np
 import pytest
+from harness import refused
 from test_primitives import arr
 
 from minijit import lax
@@ -156,8 +157,7 @@ def test_reduce_knows_its_monoids():
     assert np.asarray(lax.reduce(x, 4, lax.max, (1,))).tolist() == [5, 6]
     # As in JAX, of the identity the value counts; of others the dtype too.
     assert np.asarray(lax.reduce(x, 0.0, lax.add, (0,))).dtype == np.int32
-    with pytest.raises(TypeError, match="int32 .* float32"):
-        lax.reduce(x, 1.0, lax.add, (0,))
+    refused(TypeError, "int32 .* float32", lax.reduce, x, 1.0, lax.add, (0,))
 
 
 @pytest.mark.chapter(16)
@@ -241,8 +241,7 @@ M = counting(2, 3)
     ],
 )
 def test_complaints(call, error, match):
-    with pytest.raises(error, match=match):
-        call()
+    refused(error, match, call)
 
 
 @pytest.mark.oracle
@@ -340,8 +339,7 @@ def test_powers_as_jax():
     for n in (0, 1, 2, 5):
         got, want = lax.integer_pow(arr(x), n), jax.lax.integer_pow(x, n)
         np.testing.assert_array_equal(got, np.asarray(want))
-    with pytest.raises(TypeError, match="negative powers, got integer_pow"):
-        lax.integer_pow(arr(x), -1)
+    refused(TypeError, "negative powers, got integer_pow", lax.integer_pow, arr(x), -1)
     with pytest.raises(TypeError, match="pow does not accept dtype int8 at position 0"):
         lax.pow(arr(x), arr(x))
 
@@ -423,10 +421,8 @@ def test_numbers_do_not_adapt():
         with pytest.raises(TypeError, match="same dtypes"):
             getattr(lax, name)(arr([1, 2], dtype), number)
     for clamped in [(0, arr([1.0]), 1), (0.0, arr([1.0], "float16"), 1.0)]:
-        with pytest.raises(TypeError, match="same dtypes"):
-            lax.clamp(*clamped)
-    with pytest.raises(TypeError, match="same dtypes"):
-        lax.pad(arr([1.0], "float16"), 0.0, [(1, 1, 0)])
+        refused(TypeError, "same dtypes", lax.clamp, *clamped)
+    refused(TypeError, "same dtypes", lax.pad, arr([1.0], "float16"), 0.0, [(1, 1, 0)])
     assert lax.add(arr([1.0], "float32"), 0.5).dtype == np.float32
     assert lax.pow(arr([2.0], "float16"), 3).dtype == np.float16
 
@@ -452,8 +448,7 @@ def test_a_constant_need_only_fit_the_dtype_it_is_made_in():
         full = lax.full((2,), 2**32 - 1, dtype)
         assert np.asarray(full).tolist() == [2**32 - 1] * 2 and full.dtype == np.uint32
     assert np.asarray(lax.full((1,), 2**31, "float32")).tolist() == [2.0**31]
-    with pytest.raises(OverflowError, match="4294967296"):
-        lax.full((2,), 2**32, "int32")
+    refused(OverflowError, "4294967296", lax.full, (2,), 2**32, "int32")
     with enable_x64(True):
         most = lax.full_like(arr([0], "uint64"), 2**64 - 1)
         assert np.asarray(most).tolist() == [2**64 - 1] and most.dtype == np.uint64

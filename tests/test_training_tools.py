@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import alike
+from harness import alike, refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -55,10 +55,8 @@ def test_segments_under_every_transformation(operation):
 
 
 def test_segments_want_a_static_number():
-    with pytest.raises(ValueError, match="non-negative"):
-        ops.segment_sum(data, ids, -1)
-    with pytest.raises(ValueError, match="segment_ids of shape"):
-        ops.segment_sum(data, ids[:3], 2)
+    refused(ValueError, "non-negative", ops.segment_sum, data, ids, -1)
+    refused(ValueError, "segment_ids of shape", ops.segment_sum, data, ids[:3], 2)
     with pytest.raises(mj.errors.TracerArrayConversionError):
         mj.jit(ops.segment_sum)(data, ids)
 
@@ -83,12 +81,10 @@ def test_a_tree_of_several_dtypes():
     vector, unravel = ravel_pytree((np.float32(1.5), np.int32(3), np.bool_(True)))
     assert vector.dtype == np.float32
     assert [x.dtype.name for x in unravel(vector)] == ["float32", "int32", "bool"]
-    with pytest.raises(TypeError, match="expected dtype float32"):
-        unravel(vector.astype(np.float16))
+    refused(TypeError, "expected dtype float32", unravel, vector.astype(np.float16))
     empty, unravel = ravel_pytree(())
     assert empty.shape == (0,) and unravel(empty) == ()
-    with pytest.raises(ValueError, match="type promotion"):
-        ravel_pytree((random.key(0), 1.0))
+    refused(ValueError, "type promotion", ravel_pytree, (random.key(0), 1.0))
 
 
 # ---- optimizers
@@ -142,8 +138,7 @@ def test_a_state_is_a_tree_that_packs_and_jits():
     assert_like(step(0, state), update(0, params_of(state), state), rtol=1e-6)
     with pytest.raises(TypeError, match="gradient tree that did not match"):
         update(0, [jnp.ones(3)], state)
-    with pytest.raises(TypeError, match="leaves are JoinPoints"):
-        optimizers.pack_optimizer_state([1.0])
+    refused(TypeError, "leaves are JoinPoints", optimizers.pack_optimizer_state, [1.0])
     clipped = optimizers.clip_grads({"a": jnp.array([3.0, 4.0])}, 1.0)
     assert_like(clipped, {"a": np.array([0.6, 0.8], np.float32)}, rtol=1e-6)
     with pytest.raises(TypeError):
@@ -204,5 +199,4 @@ def test_odeint_of_what_it_captures_and_of_lanes():
 def test_odeint_says_what_it_wants():
     with pytest.raises(TypeError, match="arrays or scalars, but got f"):
         odeint(lambda y, t, s: y, 1.0, jnp.ones(2), "f")
-    with pytest.raises(TypeError, match="array of floats"):
-        odeint(lambda y, t: y, 1.0, jnp.arange(2))
+    refused(TypeError, "array of floats", odeint, lambda y, t: y, 1.0, jnp.arange(2))
