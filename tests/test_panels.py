@@ -10,12 +10,18 @@ from ir_interpreter import Run, garbage
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.decisions import decisions_about
-from minijit.compile.fuse.fusion import nested
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.check import check_program
 from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op
 from minijit.compile.loops.kernel_buffers import local_buffers
-from minijit.compile.loops.statements import For, Kernel, Program, Store, statements
+from minijit.compile.loops.statements import (
+    For,
+    Kernel,
+    Program,
+    Store,
+    nested,
+    statements,
+)
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import panels
 from minijit.compile.schedule.nests import steps_of, strides_of

@@ -60,20 +60,11 @@ def many(x):
     return jnp.concatenate([x * i for i in range(20)])
 
 
-def twice(x):
-    return lax.fori_loop(0, 3, lambda i, c: chain(chain(c)), x)
-
-
 @jax.jit
 def chain(x):
     for _ in range(9):
         x = jnp.sin(x @ x)
     return x
-
-
-def shifted(x):
-    y = x * 2 + 1
-    return sum(y[i : i + 900] for i in range(9))
 
 
 def views(x):
@@ -100,7 +91,6 @@ cases = {
     "small_function": (lambda x: chain(chain(x)), [square], 99, {"small_product": 0}),
     "cheap": (lambda x: (y := x * 2 + 1)[:, None] * y, [ones(9)], 0),
     "cheap_in_all": (lambda x: (y := x * 2 + 1)[:, None] * y, [ones(9)], 0),
-    "most_copies": (shifted, [ones(999)], 1),
     "row_bytes": (nn.softmax, [ones(24, 40)], 0),
     "column_share": (
         lambda x, y: (x.sum(0), x * y, y.sum(0)), [ones(40, 40)] * 2, 2.0
@@ -137,7 +127,6 @@ cases = {
     ),
     "reuse_bytes": (lambda x: (x @ x * 2) @ x, [square], 0, {"small_product": 0}),
     "fewest_rounds": (rounds, [square], 9),
-    "shortest_round": (rounds, [square], 99),
     "largest_call": (lambda x: part(part(x)), [square], 3),
     "table_elements": (lambda x: x[jnp.arange(4) * 3 % 4], [square], 1),
     "small_product": (lambda x: x @ x, [square], 0),
@@ -151,7 +140,6 @@ cases = {
     "fewest_columns": (convolution, [image, wide], 99,
                        {"direct_convolutions": False, "small_product": 0}),
     "largest_loop": (long_loop, [ones(9)], 1),
-    "worth_a_call": (twice, [square], 99, {"small_product": 0}),
     "lane_block": (decay, [ones(999)], 99, {"worth_lanes": 0}),
     "worth_lanes": (decay, [ones(999)], 0, {"lane_block": 99}),
     "tile_rows": (jnp.dot, [ones(24, 40), ones(40, 24)], 2),
@@ -161,7 +149,6 @@ cases = {
     "tile_work": (jnp.dot, [ones(24, 40), ones(40, 24)], 1 << 30),
     "fewest_lanes": (convolution, [image, wide], 99, {"small_product": 0}),
     "most_shifts": (convolution, [image, narrow], 1, {"small_product": 0}),
-    "room_bytes": (long_loop, [ones(9)], 0),
     "stack_bytes": (long_loop, [ones(9)], 0),
     "held_carries": (backwards, [ones(9)], 1),
     "between_looks": (decay, [ones(99)], 99),
@@ -210,10 +197,6 @@ def by_text(found):
 # What a program is simplified to: (function, arguments, another value).
 simpler = {
     "small_constant": (lambda x: x + jnp.arange(4.0) * 3, [ones(4)], 1),
-    "most_pieces": (
-        lambda x: lax.dynamic_update_slice(jnp.concatenate([x, x * 2, x]), x, (2,)),
-        [ones(2)], 1,
-    ),
 }  # fmt: skip
 
 

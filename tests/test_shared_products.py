@@ -164,7 +164,7 @@ def test_functions_of_a_region_share_too(always):
         return lax.fori_loop(0, 3, lambda i, c: half(w, half(w, c)) * 0.01, x)
 
     w, x = numbers(40, 40), numbers(40, 40)
-    settings = config.fusion.but(small_function=1, worth_a_call=1)
+    settings = config.fusion.but(small_function=1)
     with config.override("fusion", settings):
         g = mj.jit(f)
         region = region_of(g, w, x)

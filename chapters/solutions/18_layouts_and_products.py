@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from minijit import make_jaxpr
-from minijit.compile.fuse.fusion import nested
 from minijit.compile.loops.expressions import Axis, as_index, op
-from minijit.compile.loops.statements import For, statements
+from minijit.compile.loops.statements import For, nested, statements
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.interchange import Renamer
 from minijit.compile.schedule.nests import in_nests

@@ -64,10 +64,10 @@ def names_of(side):
 
 # The settings that would let a value be inlined which a rule stores, or be stored.
 settings_of_rules = {
-    "inline": ("cheap", "cheap_in_all", "most_copies"),
+    "inline": ("cheap", "cheap_in_all"),
     "large kernel": ("most_operations",),
     "many arrays": ("most_buffers",),
-    "many indices": ("most_copies",),
+    "many indices": ("block_elements",),
     "recompute": ("cheap", "cheap_in_all"),
 }
 

@@ -26,10 +26,8 @@ class Settings:
       small_constant: constants of at most so many elements are looked into, and
         computed, while a program is simplified.
       small_function: a function of at most so many equations is inlined at each call.
-      most_pieces: an update of an array that has more pieces changes it where it lies.
       cheap: what costs fewer additions than this may be computed several times.
       cheap_in_all: as often as all of them cost so many additions at most.
-      most_copies: at how many different indices a value is inlined at most.
       row_bytes: how large the rows are in all that a kernel keeps to itself, on the
         stack of the thread that runs it: about a quarter of a second cache.  The same
         for its panels, all of them together.
@@ -76,9 +74,9 @@ class Settings:
       reuse_bytes: an array of fewer bytes is not stored over: two such arrays fit into
         the cache, and a kernel that reads one and writes another serves for more of
         them.
-      fewest_rounds, shortest_round: equations that a program repeats become a loop if
-        they repeat so many times, and if there are so many of them.  So many kernels
-        that differ in numbers only are one, with these for arguments.
+      fewest_rounds: equations that a program repeats become a loop if they repeat so
+        many times.  So many kernels that differ in numbers only are one, with these for
+        arguments.
       largest_call: a function of more equations is left a call, and no part of a block.
       table_elements: constants of at most so many elements are looked into, so that an
         index that they hold is known.
@@ -97,8 +95,6 @@ class Settings:
       fewest_columns: a convolution that gives fewer channels is no product of patches.
       largest_loop: a loop of more kernels and calls in a step is left to Python: it
         would compile for longer than it saves.
-      worth_a_call: a program that a loop runs at several places is one function if that
-        saves so many kernels and calls.
       lane_block, worth_lanes: bytes of a loop's state that a block of lanes has, which
         goes through all steps, and from how many bytes of it on there are such blocks.
       few_steps: a loop of fewer steps is not the outermost one of a kernel with panels,
@@ -114,8 +110,8 @@ class Settings:
       most_shifts: a convolution to fewer features than that is a product of each place
         with the whole kernel, shifted and added, if the kernel has at most so many
         places.
-      room_bytes, stack_bytes: arrays of at most so many bytes within a loop are on the
-        stack, which has so many bytes for them.
+      stack_bytes: arrays within a loop are on the stack, as long as it has room for
+        them in so many bytes.
       held_carries: more carries than these, which a loop goes back to, are held in
         tables that grow.
       small_matrix: decompositions of matrices of so many rows are loops of our own.
@@ -146,10 +142,8 @@ class Settings:
     most_buffers: int = 16
     small_constant: int = 256
     small_function: int = 16
-    most_pieces: int = 16
     cheap: int = 8
     cheap_in_all: int = 32
-    most_copies: int = 64
     row_bytes: int = 1 << 18
     column_share: float = 0.25
     neighbours: int = 8
@@ -179,7 +173,6 @@ class Settings:
     ask_ahead: bool = True
     reuse_bytes: int = 1 << 14
     fewest_rounds: int = 3
-    shortest_round: int = 8
     largest_call: int = 512
     table_elements: int = 4096
     small_product: int = 1 << 15
@@ -192,7 +185,6 @@ class Settings:
     lanes_at_once: int = 16
     fewest_columns: int = 4
     largest_loop: int = 400
-    worth_a_call: int = 8
     lane_block: int = 1 << 15
     worth_lanes: int = 1 << 19
     few_steps: int = 8
@@ -203,7 +195,6 @@ class Settings:
     tile_work: int = 1 << 12
     fewest_lanes: int = 8
     most_shifts: int = 64
-    room_bytes: int = 1 << 12
     stack_bytes: int = 1 << 16
     held_carries: int = 16
     small_matrix: int = 16

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 from ..loops.expressions import Axis, Const, as_index
 from ..loops.scalars import INDEX
-from ..loops.statements import Reserve
-from ..memory.overwriting import nest
+from ..loops.statements import Reserve, nested
 from .regions import Part
 
 # In place of the length of a zero Tape, which has whatever length is asked for.
@@ -54,7 +53,7 @@ def fill(builder, where, value):
     axes = tuple(map(Axis, where.shape))
     if 0 not in where.shape:
         value = Const(value, where.buffer.dtype)
-        builder.add(nest(axes, where.store(axes, value)))
+        builder.add(*nested(axes, [where.store(axes, value)]))
 
 
 def empty(builder, every):

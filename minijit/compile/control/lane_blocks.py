@@ -16,9 +16,10 @@ import math
 
 from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
-from ..loops.expressions import Axis, Load, as_index, op
+from ..loops.expressions import Axis, Load, op
 from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Kernel, Let, Store, expressions, statements
+from ..schedule.nests import split
 from ..schedule.place import placed
 from ..settings import config
 from .lowering import build_scan
@@ -33,9 +34,7 @@ def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
         build_scan(builder, programs, inputs, outputs, **params)
         return
     n = lanes_of(body, params)
-    block = Axis(-(-n // size), "serial")
-    first = op("mul", block, as_index(size))
-    left = op("min", op("sub", as_index(n), first), as_index(size))
+    block, first, left = split(Axis(n), size, "serial")
     with builder.block() as scan:
         build_scan(builder, programs, inputs, outputs, **params)
     builder.add(For(block, tuple(part_of_lanes(stmt, first, left) for stmt in scan)))

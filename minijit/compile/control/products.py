@@ -6,9 +6,8 @@
 
 from ..loops.buffers import View
 from ..loops.expressions import Axis, as_index, op
-from ..loops.statements import Call
+from ..loops.statements import Call, nested
 from ..lower.matrix_products import is_matrix
-from ..memory.overwriting import nest
 from .obstacles import call_obstacles
 from .regions import call_builders
 
@@ -50,7 +49,7 @@ def build_matmul(builder, call, places):
         return View(where.buffer, shape, strides, where.start(offset))
 
     sides = (tuple(map(matrix, views)) for views in (call.inputs, call.outputs))
-    builder.add(nest(axes, Call("matmul", *sides, {}, call.eqns)))
+    builder.add(*nested(axes, [Call("matmul", *sides, {}, call.eqns)]))
     for view in call.outputs:
         first, *others = places[view.buffer]
         builder.copy(first, others)

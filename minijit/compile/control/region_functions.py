@@ -27,33 +27,25 @@ from ..loops.statements import (
     expressions,
     statements,
 )
-from ..settings import config
 from .obstacles import programs_of, steps_of
 from .regions import Part, calls_of_functions
 
 
 def shared_programs(call):
-    """The programs within a loop that occur several times, and are worth a call."""
+    """The programs within a loop that occur several times."""
     times, todo = Counter(), [call]
     while todo:
         for program in programs_of(todo.pop()):
             if program not in times:
                 todo += program.calls
             times[program] += 1
-    return frozenset(x for x, n in times.items() if n > 1 and is_worth_it(call, x, n))
+    saved = {program: (n - 1) * steps_of(program) for program, n in times.items()}
+    for kernels in filter(None, saved.values()):
+        noted("function", call, kernels=kernels)
+    return frozenset(filter(saved.get, saved))
 
 
-def is_worth_it(call, program, times):
-    """Whether a program that occurs so often in a loop is a function; notes it."""
-    saved = (times - 1) * steps_of(program)
-    rule = "function" if saved >= config.fusion.worth_a_call else "written out"
-    return noted(rule, call, kernels=saved)
-
-
-loop_rules |= {
-    "function": (True, "what several places run is written once", "worth_a_call"),
-    "written out": (False, "what several places run has few kernels", "worth_a_call"),
-}
+loop_rules |= {"function": (True, "what several places run is written once")}
 
 
 def call_function(builder, program, inputs, outputs):

@@ -22,16 +22,16 @@ from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, as_index, op
 from ..loops.kernel_buffers import local_buffers
-from ..loops.statements import Kernel, Look, Store
+from ..loops.statements import Kernel, Look, Store, nested
 from ..memory.moved import Known, Moved
-from ..memory.overwriting import nest, plan
+from ..memory.overwriting import plan
 from ..schedule.place import placed
 from ..settings import config
 from .obstacles import kind_of
 
 loop_rules |= {
     "room in memory": (
-        False, "so large an array is not on the stack", "room_bytes", "stack_bytes"
+        False, "the stack has no room for another array", "stack_bytes"
     ),
     "watched": (True, "a long loop looks for signals now and then", "between_looks"),
 }  # fmt: skip
@@ -157,8 +157,7 @@ class RegionBuilder:
     def room(self, shape, dtype):
         """Where a value between steps goes."""
         size = Buffer("", shape, dtype).nbytes
-        small = size <= config.fusion.room_bytes
-        small = small and self.stack + size <= self.largest_stack
+        small = self.stack + size <= self.largest_stack
         if not small and self.root.call:
             noted("room in memory", self.root.call, bytes=size)
         self.stack += size if small else 0
@@ -239,8 +238,9 @@ def copy_array(builder, source, targets):
     """The copy of an array, element by element, or of a number."""
     if 0 not in source.shape:
         axes = tuple(map(Axis, source.shape))
-        stores = [t.store(axes, source.load(axes)) for t in targets]
-        builder.add(*(nest(axes, store) for store in stores))
+        for target in targets:
+            store = target.store(axes, source.load(axes))
+            builder.add(*nested(axes, [store]))
 
 
 # type of a place -> function(builder, source, targets): copies a value.

@@ -19,8 +19,7 @@ from ...transform.control_flow.while_and_scan import scan_p
 from ...transform.pieces import split
 from ..loops.buffers import Buffer, whole
 from ..loops.expressions import Axis, Load
-from ..loops.statements import Call, Kernel, Store
-from ..memory.overwriting import nest
+from ..loops.statements import Call, Kernel, Store, nested
 from .obstacles import kind_of, programs_of
 
 
@@ -125,7 +124,7 @@ class Flattening:
         if source is not target:
             axes = tuple(map(Axis, source.shape))
             store = Store(target, axes, Load(source, axes))
-            self.body += [Kernel("copy", (nest(axes, store),))] * (source.nbytes > 0)
+            self.body += [Kernel("copy", nested(axes, [store]))] * (source.nbytes > 0)
 
     def step(self, step):
         if isinstance(step, Kernel):

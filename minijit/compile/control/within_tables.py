@@ -22,9 +22,8 @@ from ...transform.control_flow.batching_of_tapes import (
 from ...transform.derivatives.linearize import add_any_p
 from ..loops.expressions import Axis, Const, as_index, op
 from ..loops.scalars import INDEX, wide_dtype
-from ..loops.statements import For, If
+from ..loops.statements import For, If, nested
 from ..lower.elements import compute
-from ..memory.overwriting import nest
 from .growing import ZERO, empty, growing
 from .obstacles import kind_of
 from .regions import call_builders, copiers, copy_array
@@ -143,7 +142,7 @@ def element_by_element(formula):
         if 0 not in target.shape:
             axes = tuple(map(Axis, target.shape))
             value = formula(axes, *sources)
-            builder.add(nest(axes, target.store(axes, value)))
+            builder.add(*nested(axes, [target.store(axes, value)]))
 
     return arrays
 

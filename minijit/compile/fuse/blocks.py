@@ -409,8 +409,7 @@ loop_rules |= {
         "lone_elements",
     ),
     "rounds": (
-        True, "its steps repeat in the program, one by one", "fewest_rounds",
-        "shortest_round",
+        True, "its steps repeat in the program, one by one", "fewest_rounds"
     ),
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ from ..decisions import Decision, loop_rules, noted, still_true
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load
 from ..loops.graphs import postorder
-from ..loops.statements import For, Kernel, Store, expressions
+from ..loops.statements import For, Kernel, Store, expressions, nested
 from ..pipeline import program_passes
 from ..schedule.columns import block_length, on_buffers, replaced, with_new
 from ..schedule.placing_rules import stored_in
@@ -199,13 +199,6 @@ from ..schedule.shared_loops import (
     within_steps,
     worth,
 )
-
-
-def nested(axes, body):
-    """Statements in loops over some axes, the first one outermost."""
-    for axis in reversed(axes):
-        body = (For(axis, tuple(body)),)
-    return tuple(body)
 
 
 def renamed(body, names):

@@ -106,8 +106,8 @@ def find_rounds(jaxpr):
         key = eqn.primitive, freeze(eqn.params), tuple(map(same, eqn.invars))
         kinds.append(numbers.setdefault(key, len(numbers)))
     kinds, best = np.array(kinds), (0, 0, 0)
-    fewest, shortest = config.fusion.fewest_rounds, config.fusion.shortest_round
-    for period in range(shortest, len(kinds) // fewest + 1):
+    fewest = config.fusion.fewest_rounds
+    for period in range(1, len(kinds) // fewest + 1):
         begin, length = longest_run(kinds[period:] == kinds[:-period])
         if length > best[0] + period:
             best = length, begin, period

@@ -214,6 +214,13 @@ def expressions(body):
     return [expr for stmt in statements(body) for expr in stmt.uses()]
 
 
+def nested(axes, body):
+    """Statements in loops over some axes, the first one outermost."""
+    for axis in reversed(axes):
+        body = (For(axis, tuple(body)),)
+    return tuple(body)
+
+
 def program_expressions(program):
     """The expressions of a program's kernels, and of the programs that it calls."""
     found = [expr for kernel in program.kernels for expr in expressions(kernel.body)]

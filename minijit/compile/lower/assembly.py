@@ -17,7 +17,7 @@ from ...trace.jaxprs.jaxpr import Eqn, Literal, Var
 from ..decisions import decisions_of, in_bounds, with_notes
 from ..loops.buffers import Buffer
 from ..loops.graphs import substitute
-from ..loops.statements import For, Kernel, Program, after_pass, program_expressions
+from ..loops.statements import Kernel, Program, after_pass, nested, program_expressions
 from ..pipeline import expansions, other_walks, program_passes
 
 
@@ -149,7 +149,4 @@ def loop_nest(walk, group, buffers):
 
     stores = reversed(group.stores)
     own = lambda buffer: buffers.get(buffer, buffer)
-    body = tuple(store.rewrite(answered, own) for store in stores)
-    for axis in reversed(group.nest):
-        body = (For(axis, body),)
-    return body
+    return nested(group.nest, [store.rewrite(answered, own) for store in stores])

@@ -102,8 +102,6 @@ def first_policy(value):
     copies = len(value.asked)
     if value.cost == 0:
         return None
-    if copies > limits.most_copies:
-        return "many indices", f"it is asked for at {copies} different indices"
     if any(crowded(group, value, limits.most_buffers) for group in groups):
         return "many arrays", f"its kernel takes {limits.most_buffers} arrays already"
     if copies * value.cost > limits.cheap_in_all:

@@ -16,7 +16,7 @@ from ..decisions import loop_rules, noted
 from ..fuse.renaming import Names
 from ..loops.expressions import Axis, Const, Load, Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import For, Kernel, Store, expressions
+from ..loops.statements import For, Kernel, Store, expressions, nested
 from ..settings import config
 
 # chapter 19
@@ -79,9 +79,7 @@ def reusable(kernel, dying):
                 break
     if not pairs:
         return [], kernel
-    body = tuple(stores[k] for k in after_reads(pairs, stores, reads))
-    for axis in reversed(axes):
-        body = (For(axis, body),)
+    body = nested(axes, [stores[k] for k in after_reads(pairs, stores, reads)])
     return list(pairs.values()), replace(kernel, body=body)
 
 

@@ -26,7 +26,16 @@ from ..loops.buffers import Buffer
 from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder, substitute
 from ..loops.index_rules import piece_of
-from ..loops.statements import For, If, Kernel, Let, Store, expressions, statements
+from ..loops.statements import (
+    For,
+    If,
+    Kernel,
+    Let,
+    Store,
+    expressions,
+    nested,
+    statements,
+)
 from ..schedule.place import placed
 from ..schedule.shared_loops import after_loop
 
@@ -294,8 +303,8 @@ def early_values(stmt, before, made=0):
     update = Store(update.buffer, tuple(index), value, update.combine)
     update = If(*pred, (update,)) if pred else update
     stores = [Store(e.buffer, e.index, expr) for expr, e in rooms.items()]
-    early = [nest(store.index, store) for store in stores]
-    return early, nest(axes, update), [store.buffer for store in stores]
+    early = [s for store in stores for s in nested(store.index, [store])]
+    return early, *nested(axes, [update]), [store.buffer for store in stores]
 
 
 def taken_apart(stmt):
@@ -345,13 +354,6 @@ def old_loads(exprs, buffers):
             *(found[child] for child in expr.children())
         )
     return found
-
-
-def nest(axes, stmt):
-    """A statement in loops over some axes, the first one outermost."""
-    for axis in reversed(axes):
-        stmt = For(axis, (stmt,))
-    return stmt
 
 
 # ---- calls of programs

@@ -12,13 +12,13 @@ row of them.  The totals in it go on side by side, see `interchange`.
 from collections import Counter
 
 from ..loops.buffers import Buffer
-from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..loops.expressions import Axis, Load, Op, Reduce, op
 from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Store, expressions, statements
 from ..pipeline import arrangements
 from ..settings import config
 from .interchange import longest_piece, total_of
-from .nests import stride_along
+from .nests import split, stride_along
 from .shared_loops import is_nest
 
 
@@ -225,12 +225,7 @@ class Columns:
         extent, length = self.axis.extent, self.length
         if extent <= length:
             return self.block(lambda j: j, extent)
-        block = Axis(-(-extent // length))
-        start = op("mul", block, as_index(length))
-        count = as_index(length)
-        if extent % length:
-            count = op("min", count, op("sub", as_index(extent), start))
-        count = length if extent % length == 0 else count
+        block, start, count = split(self.axis, length)
         return (For(block, self.block(lambda j: op("add", start, j), count)),)
 
     def block(self, place, count):

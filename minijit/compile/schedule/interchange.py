@@ -27,13 +27,12 @@ from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
-from ..loops.index_rules import known
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
-from ..loops.statements import For, Store, expressions
+from ..loops.statements import For, Store, expressions, nested
 from ..settings import config
 from .machine import Machine
-from .nests import Renamer, stride_along
+from .nests import Renamer, split, stride_along
 
 # What takes no longer than reading and writing an accumulator: then several rows are
 # added at once.
@@ -216,9 +215,7 @@ def in_pieces(axis, stages, row_place):
         most = longest
         return all_stages(lambda i: i, axis.extent)
     noted("pieces", totals=most)
-    piece = Axis(-(-axis.extent // most))
-    start = op("mul", piece, as_index(most))
-    length = op("min", as_index(most), op("sub", as_index(axis.extent), start))
+    piece, start, length = split(axis, most)
     return (For(piece, all_stages(lambda i: op("add", start, i), length)),)
 
 
@@ -288,7 +285,7 @@ class Rows:
         *extents, last = extents_of(self.stores[0])
         outer, inner = [Axis(n) for n in extents], []
         if not self.long:
-            return self.around(outer, self.rows_between(outer, 0, last))
+            return nested(outer, self.rows_between(outer, 0, last))
         most = SHARE * self.step
         if last > most:
             whole, rest = divmod(last, most)
@@ -297,17 +294,11 @@ class Rows:
             body = [For(share, self.share(self.rows_between(outer, start, most)))]
             if rest:
                 body += self.share(self.rows_between(outer, whole * most, rest))
-            return self.around(outer, body)
+            return nested(outer, body)
         rows = self.rows_between(outer, 0, last)
         while outer and (last := last * outer[-1].extent) <= most:
             inner.insert(0, outer.pop())
-        return self.around(outer, self.share(self.around(inner, rows)))
-
-    def around(self, axes, body):
-        """Statements in the loops over some axes."""
-        for axis in reversed(axes):
-            body = [For(axis, tuple(body))]
-        return body
+        return nested(outer, self.share(nested(inner, rows)))
 
     def share(self, rows):
         """What a few rows leave, in loops of its own, is added to long totals."""
@@ -358,9 +349,7 @@ def running_rows(loop):
     length = longest_piece(axis.extent, sum(t.dtype.itemsize for t in totals))
     length = min(length, axis.extent)
     noted("pieces", totals=length)
-    piece = Axis(-(-axis.extent // length))
-    start = op("mul", piece, as_index(length))
-    left = op("min", as_index(length), op("sub", as_index(axis.extent), start))
+    piece, start, left = split(axis, length)
     rows = [
         Buffer(f"running{n}", (length,), total.dtype, space="cache")
         for n, total in enumerate(totals)
@@ -388,7 +377,7 @@ def running_piece(axis, scan, totals, rows, start, length):
     step = Axis(scan.axis.extent, "serial")
 
     def loop(make):
-        i = Axis(length if known(length) is None else known(length))
+        i = Axis(length)
         names = {axis: op("add", start, i), scan.axis: step}
         return For(i, tuple(make(i, names)))
 

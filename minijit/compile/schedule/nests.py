@@ -14,8 +14,8 @@ from collections import Counter
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Const, Expr, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
-from ..loops.index_rules import has_digit, joined_digits, known, linear
-from ..loops.statements import Fetch, For, Store, expressions, statements
+from ..loops.index_rules import has_digit, joined_digits, known, linear, over
+from ..loops.statements import Fetch, For, Store, expressions, nested, statements
 from ..settings import config
 
 
@@ -147,13 +147,12 @@ def with_long_rows(stmt, times):
     count = axes_in_one(axes, body, times)
     inner = with_rows(body, times * count_of(axes))
     if count > 1:
-        row, inner = as_one(axes[-count:], inner)
+        row, names = joined(axes[-count:])
+        inner = [s.rewrite(Renamer(names), lambda buffer: buffer) for s in inner]
         axes[-count:] = [row]
     elif inner is body:
         return stmt
-    for axis in reversed(axes):
-        inner = (For(axis, inner),)
-    return inner[0]
+    return nested(axes, inner)[0]
 
 
 def axes_in_one(axes, body, times):
@@ -174,17 +173,7 @@ def axes_in_one(axes, body, times):
     own = any(s.buffer.space == "cache" for s in stores)
     plain = not own and all(type(s) in (Store, For) for s in statements(body))
     plain = plain and any(stride_along(s, axes[-1]) == 1 for s in stores)
-    count = 1
-    while plain and count < len(axes):
-        outer, inner = axes[-count - 1], axes[-count]
-        steps = inner.extent
-        if not isinstance(steps, int) or {outer, inner} & asked:
-            break
-        if not all(stride_along(p, outer) == steps * stride_along(p, inner)
-                   for p in (*stores, *loads)):  # fmt: skip
-            break
-        count += 1
-    return count
+    return neighbours(axes, (*stores, *loads), asked) if plain else 1
 
 
 def with_long_totals(body):
@@ -197,7 +186,7 @@ def with_long_totals(body):
     new = {}
     for axes, count in counts.items():
         if count > 1:
-            one, names = digits_of(axes[-count:], "reduce")
+            one, names = joined(axes[-count:], "reduce")
             new[axes] = (*axes[:-count], one), names
     if not new:
         return body
@@ -229,11 +218,17 @@ def total_axes_in_one(total):
     return neighbours(axes, loads)
 
 
-def neighbours(axes, accesses):
-    """How many of the last axes memory goes through as through one."""
+def neighbours(axes, accesses, asked=()):
+    """How many of the last axes memory goes through as through one.
+
+    Args:
+      asked: axes that stay alone.
+    """
     count = 1
     while count < len(axes):
         outer, inner = axes[-count - 1], axes[-count]
+        if not isinstance(inner.extent, int) or not {outer, inner}.isdisjoint(asked):
+            break
         if not all(stride_along(p, outer) == inner.extent * stride_along(p, inner)
                    for p in accesses):  # fmt: skip
             break
@@ -246,20 +241,36 @@ def count_of(axes):
     return math.prod(axis.bounds[1] + 1 for axis in axes)
 
 
-def digits_of(axes, kind="loop"):
-    """The axis of all steps of some loops, and what each of theirs is at one of it."""
-    one, names, below = Axis(count_of(axes), kind), {}, 1
-    for axis in reversed(axes):
-        digit = op("floordiv", one, as_index(below))
-        names[axis] = op("mod", digit, as_index(axis.extent))
-        below *= axis.extent
-    return one, names
+def joined(axes, kind="loop"):
+    """One axis for several, and {axis: the expression that it is now}."""
+    if len(axes) == 1 and axes[0].kind == kind:
+        return axes[0], {}
+    axis = Axis(count_of(axes), kind)
+    return axis, digits(axis, axes)
 
 
-def as_one(axes, body):
-    """The axis of all steps of some loops, and their body at each of them."""
-    one, names = digits_of(axes)
-    return one, tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
+def digits(number, axes):
+    """{axis: its value}, where a number counts the steps of all axes together."""
+    names, steps = {}, 1
+    for a in reversed(axes):
+        names[a] = op("mod", over(number, steps), as_index(a.extent))
+        steps *= a.extent
+    if axes:
+        names[axes[0]] = over(number, steps // axes[0].extent)
+    return names
+
+
+def split(axis, length, kind="loop"):
+    """An axis in blocks of a length, of which the last one may have fewer steps.
+
+    Returns:
+      (the axis of the blocks, where one begins, how many steps it has).
+    """
+    block = Axis(-(-axis.extent // length), kind)
+    start = op("mul", block, as_index(length))
+    left = op("sub", as_index(axis.extent), start)
+    count = op("min", as_index(length), left)
+    return block, start, count if known(count) is None else known(count)
 
 
 # ---- nests of loops

@@ -20,11 +20,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..decisions import loop_rules, noted
-from ..fuse.fusion import nested
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder
-from ..loops.statements import Store, expressions
+from ..loops.statements import Store, expressions, nested
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import (

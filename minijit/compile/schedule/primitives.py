@@ -15,12 +15,11 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
-from ..fuse.fusion import nested
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import combine
-from ..loops.statements import For, Store, expressions, statements
+from ..loops.statements import For, Store, expressions, nested, statements
 from .access import access_of, own_pieces, plain_dims
 from .placing_rules import share_axes
 

@@ -8,11 +8,11 @@ compute what the kernel does, with the same operations on the same numbers.
 
 from dataclasses import dataclass, replace
 
-from ..fuse.fusion import nested, renamed
+from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Load, Reduce, as_index
 from ..loops.graphs import postorder
-from ..loops.statements import For, Store, expressions, statements
+from ..loops.statements import For, Store, expressions, nested, statements
 from ..settings import config
 from .columns import on_buffers
 from .machine import Machine

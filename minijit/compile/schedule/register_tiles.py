@@ -18,11 +18,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..decisions import loop_rules, noted
-from ..fuse.fusion import nested
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.reductions import start_values
-from ..loops.statements import For, expressions
+from ..loops.statements import For, expressions, nested
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import Renamer, in_nests, loads_of, strides_of

@@ -32,7 +32,7 @@ from ..loops.statements import For, Store, expressions
 from ..pipeline import arrangements
 from ..settings import config
 from .columns import on_buffers, replaced
-from .nests import stride_along
+from .nests import split, stride_along
 from .shared_loops import shares_of
 
 # A piece of more rows has a multiple of that: whole vectors.
@@ -189,10 +189,10 @@ def rows_of_step(axis, shares):
 
 def cut(loop, rows, length, shares, after):
     """A loop of one row a step in pieces of some length: see `Pieces`."""
-    piece = Axis(-(-rows // length))
-    here = Axis(count_of(piece, length, rows))
+    piece, start, count = split(loop.axis, length)
+    here = Axis(count)
     pieces = Pieces(piece, length, rows, shares, lambda index: here)
-    place = op("add", op("mul", piece, as_index(length)), here)
+    place = op("add", start, here)
     statements = pieces.of((For(here, loop.body),), after)
     return replaced(statements, {loop.axis: place}.get)
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.scalars import is_half
-from ..loops.statements import For, If, Kernel, Store, expressions, statements
+from ..loops.statements import For, If, Kernel, Store, expressions, nested, statements
 
 # The primitives that nothing is fused across: each with the rule that says why.
 barriers: dict = {}
@@ -103,10 +103,8 @@ def in_own_rows(kernel):
         value = op("select", guard.pred, value, old)
     names = {axis: Axis(axis.extent) for axis in rows}
     *index, value = substitute([*index, value], names.get)
-    body = (Store(store.buffer, tuple(index), value),)
-    for axis in reversed(axes):
-        body = (For(names.get(axis, axis), body),)
-    return replace(kernel, body=body)
+    store = Store(store.buffer, tuple(index), value)
+    return replace(kernel, body=nested([names.get(a, a) for a in axes], [store]))
 
 
 @dataclass(eq=False)

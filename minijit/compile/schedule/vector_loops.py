@@ -30,19 +30,19 @@ import functools
 import math
 
 from ..decisions import loop_rules, noted
-from ..fuse.fusion import nested, renamed
+from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
 from ..loops.scalars import BOOL, highest
-from ..loops.statements import For, Store, expressions, statements
+from ..loops.statements import For, Store, expressions, nested, statements
 from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
 from .columns import replaced
-from .nests import Renamer, in_nests, loop_over, steps_of, strides_of
+from .nests import Renamer, in_nests, loop_over, split, steps_of, strides_of
 from .row_totals import outer_totals
 
 # ---- places of extremes
@@ -127,21 +127,22 @@ def with_totals_aside(axes, stores):
         return None
     length = min(settings.totals_aside, axis.extent)
     noted("totals aside", terms=terms, functions=functions, totals=length)
-    block = Axis(-(-axis.extent // length))
-    start = op("mul", block, as_index(length))
-    left = op("min", as_index(length), op("sub", as_index(axis.extent), start))
-    first, second = loop_over(left), loop_over(left)
+    return nested(outer, [with_aside(axis, totals, stores, length)])
+
+
+def with_aside(axis, values, body, length):
+    """A loop in blocks of a length, with some values computed before the rest of it."""
+    block, start, count = split(axis, length, axis.kind)
+    first, second = Axis(count), Axis(count, axis.kind)
     sides = [
-        Buffer(f"side{n}", (length,), total.dtype, space="cache")
-        for n, total in enumerate(totals)
+        Buffer(f"side{n}", (length,), value.dtype, space="cache")
+        for n, value in enumerate(values)
     ]
-    at = [(first,)] * len(sides)
-    exprs = Renamer({axis: op("add", start, first)})
-    fill = map(Store, sides, at, exprs(totals))
-    names = {t: Load(side, (second,)) for t, side in zip(totals, sides, strict=True)}
-    use = Renamer(names | {axis: op("add", start, second)})
-    done = [store.rewrite(use, lambda buffer: buffer) for store in stores]
-    return nested([*outer, block], (*nested([first], fill), *nested([second], done)))
+    there = Renamer({axis: op("add", start, first)})(values)
+    fill = map(Store, sides, [(first,)] * len(sides), there)
+    names = dict(zip(values, (Load(side, (second,)) for side in sides), strict=True))
+    done = replaced(body, (names | {axis: op("add", start, second)}).get)
+    return For(block, (For(first, tuple(fill)), For(second, done)))
 
 
 # ---- functions beside what goes to places that only a run knows
@@ -181,19 +182,7 @@ def functions_aside(loop):
     if not values:
         return None
     noted("functions aside", functions=len(values), elements=length)
-    block = Axis(-(-axis.extent // length), axis.kind)
-    start = op("mul", block, as_index(length))
-    left = op("min", as_index(length), op("sub", as_index(axis.extent), start))
-    first, second = loop_over(left), loop_over(left, axis.kind)
-    sides = [
-        Buffer(f"side{n}", (length,), value.dtype, space="cache")
-        for n, value in enumerate(values)
-    ]
-    fill = map(Store, sides, [(first,)] * len(sides),
-               Renamer({axis: op("add", start, first)})(values))  # fmt: skip
-    names = dict(zip(values, (Load(side, (second,)) for side in sides), strict=True))
-    done = replaced(loop.body, (names | {axis: op("add", start, second)}).get)
-    return For(block, (For(first, tuple(fill)), For(second, tuple(done))))
+    return with_aside(axis, values, loop.body, length)
 
 
 def functions_before(stores, axis, stored):

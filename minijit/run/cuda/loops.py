@@ -18,8 +18,16 @@ from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Const, Load, as_index, op
 from ...compile.loops.scalars import BOOL, INDEX
-from ...compile.loops.statements import Call, For, Kernel, Program, Store, statements
-from ...compile.memory.overwriting import nest, written_by
+from ...compile.loops.statements import (
+    Call,
+    For,
+    Kernel,
+    Program,
+    Store,
+    nested,
+    statements,
+)
+from ...compile.memory.overwriting import written_by
 from ...compile.settings import config
 from ...trace.jaxprs.memory import memoised
 from ...transform.control_flow.branches import cond_p
@@ -366,7 +374,7 @@ class Scan:
         into, source = sides if out_of else reversed(sides)
         stmt = Store(*into, Load(*source))
         given = {**env, whole: array, single: row}
-        glue(self.builder, "row", given, nest(axes, stmt))
+        glue(self.builder, "row", given, *nested(axes, [stmt]))
 
 
 loop_rules |= {

@@ -24,13 +24,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ...compile.decisions import loop_rules, noted
-from ...compile.fuse.fusion import nested
 from ...compile.loops.expressions import Load
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import For, If, Store, statements
+from ...compile.loops.statements import For, If, Store, nested, statements
 from ...compile.pipeline import nest_forms, part_forms
-from ...compile.schedule.nests import bytes_of, loads_of, runs_along
+from ...compile.schedule.nests import bytes_of, count_of, joined, loads_of, runs_along
 from ...compile.schedule.placing_rules import share_axes, stored_in
 from ...compile.schedule.recipes import totals_in
 from ...compile.schedule.shared_loops import loaded_buffers
@@ -43,10 +42,8 @@ from .grid_memory import (
     THREADS,
     WARP,
     bytes_of_own,
-    joined,
     placed_flat,
     renamed,
-    steps_of,
     warps_of,
     widest_total,
 )
@@ -151,7 +148,7 @@ class Part:
     @property
     def threads(self):
         """How many threads a block wants: enough for the widest of what they share."""
-        steps = steps_of(self.axes)
+        steps = count_of(self.axes)
         if not self.by_block:
             return min(THREADS, warps_of(steps))
         few = steps * THREADS < config.fusion.few_threads
@@ -237,7 +234,7 @@ def best_last(axes, body):
 
 def goes_by_block(axes, body):
     """Whether the threads of a block share each step of some axes."""
-    wide, settings, steps = widest(body), config.fusion, steps_of(axes)
+    wide, settings, steps = widest(body), config.fusion, count_of(axes)
     if wide < WARP:
         return noted("short steps", longest=wide)
     if (kept := bytes_of_own(body)) > settings.thread_bytes:
@@ -291,13 +288,13 @@ def part_of(stmt):
     axes, body = peeled(stmt)
     outer = known_outside(axes, body)
     if len(outer) < len(axes):
-        noted("once a block", steps=steps_of(outer))
+        noted("once a block", steps=count_of(outer))
         body = nested([a for a in axes if a not in outer], body)
     outer = best_last(outer, body)
     # A total that all steps want: only one block can compute it once.
     by_block = bool(axes and not outer) or goes_by_block(outer, body)
     loops = [s.axis for s in statements(body) if isinstance(s, For)]
-    if steps_of(outer) == 1 and not by_block and loops:
+    if count_of(outer) == 1 and not by_block and loops:
         noted("in order", steps=max(a.bounds[1] + 1 for a in loops))
     return bind(outer, by_block, body)
 

@@ -15,12 +15,12 @@ from ...compile.loops import statements as loops
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import substitute
-from ...compile.loops.index_rules import linear, over, sum_of
+from ...compile.loops.index_rules import linear, sum_of
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.scalars import wide_dtype
 from ...compile.memory.complex_pairs import has_complex, in_pairs
 from ...compile.schedule.columns import replaced
-from ...compile.schedule.nests import terms_in_memory
+from ...compile.schedule.nests import joined, terms_in_memory
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import NEST, nestable
 from ...trace.base.errors import MinijitError
@@ -55,19 +55,6 @@ obstacles = {
 }
 
 
-def joined(axes, kind="loop"):
-    """One axis for several, and {axis: the expression that it is now}."""
-    if len(axes) == 1 and axes[0].kind == kind:
-        return axes[0], {}
-    axis = Axis(steps_of(axes), kind)
-    return axis, digits(axis, axes)
-
-
-def steps_of(axes):
-    """How many steps loops over some axes have in all."""
-    return math.prod(a.extent for a in axes)
-
-
 def warps_of(threads):
     """The threads of so many whole warps."""
     return -(-threads // WARP) * WARP
@@ -94,17 +81,6 @@ def room_in(temps, name, shape, dtype):
     """A new buffer among a program's temporaries."""
     temps.append(Buffer(f"{name}{len(temps)}", shape, dtype))
     return temps[-1]
-
-
-def digits(number, axes):
-    """{axis: its value}, where a number counts the steps of all axes together."""
-    names, steps = {}, 1
-    for a in reversed(axes):
-        names[a] = op("mod", over(number, steps), as_index(a.extent))
-        steps *= a.extent
-    if axes:
-        names[axes[0]] = over(number, steps // axes[0].extent)
-    return names
 
 
 def number_of(axes):

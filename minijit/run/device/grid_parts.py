@@ -17,17 +17,16 @@ from collections import Counter
 from dataclasses import replace
 
 from ...compile.decisions import loop_rules, noted
-from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import For, Store, expressions, statements
+from ...compile.loops.statements import For, Store, expressions, nested, statements
 from ...compile.memory.overwriting import loaded_by
 from ...compile.pipeline import part_forms
 from ...compile.schedule.columns import replaced
 from ...compile.schedule.interchange import Renamer
-from ...compile.schedule.nests import loads_of, nest_of
+from ...compile.schedule.nests import count_of, joined, loads_of, nest_of
 from ...compile.schedule.placing_rules import stored_in
 from ...compile.settings import config
 from .grid import collapsed, totals_in
@@ -35,11 +34,9 @@ from .grid_memory import (
     COMMON_BYTES,
     WARP,
     bytes_of_own,
-    joined,
     number_of,
     parts_of_place,
     renamed,
-    steps_of,
     widest_total,
 )
 
@@ -173,7 +170,7 @@ def in_quads(part):
     """A thread's part, if its steps are very many: four neighbours a thread's."""
     if part.by_block or not part.axes or not are_quads(part.axes, part.body):
         return part
-    noted("four neighbours", steps=steps_of(part.axes))
+    noted("four neighbours", steps=count_of(part.axes))
     *outer, last = part.axes
     quad, one = Axis(last.extent // 4), Axis(4, "vector")
     names = {last: number_of((quad, one))}
@@ -184,7 +181,7 @@ def in_quads(part):
 def are_quads(axes, body):
     """Whether a thread should do four neighbours: it loads and stores them at once."""
     axis = axes[-1]
-    many = steps_of(axes) >= 4 * config.fusion.enough_threads
+    many = count_of(axes) >= 4 * config.fusion.enough_threads
     if not many or axis.extent % 4 or not all(type(s) is Store for s in body):
         return False
     if totals_in(body):

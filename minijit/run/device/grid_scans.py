@@ -24,6 +24,7 @@ from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import For, If, Store, expressions
 from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.interchange import Renamer
+from ...compile.schedule.nests import count_of
 from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
 from .grid import Part, peeled, votes_of
@@ -35,7 +36,6 @@ from .grid_memory import (
     parts_of_place,
     renamed,
     room_in,
-    steps_of,
 )
 
 # Neighbours that a thread adds up itself: one access of 128 bits, or two of them.
@@ -82,7 +82,7 @@ def is_running(loop, axes):
         return False
     votes = votes_of(loop.body)
     along = votes[axis] > sum(votes[a] for a in axes)
-    return along or steps_of(axes) < config.fusion.few_threads
+    return along or count_of(axes) < config.fusion.few_threads
 
 
 def moves_along(store, axis):

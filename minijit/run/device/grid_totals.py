@@ -21,28 +21,17 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ...compile.decisions import loop_rules, noted, noting
-from ...compile.fuse.fusion import nested
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
-from ...compile.loops.statements import For, Kernel, Store
+from ...compile.loops.statements import For, Kernel, Store, nested
 from ...compile.pipeline import kernel_forms
 from ...compile.schedule.columns import on_buffers
 from ...compile.schedule.interchange import Renamer
-from ...compile.schedule.nests import nest_of
+from ...compile.schedule.nests import count_of, digits, joined, nest_of
 from ...compile.schedule.shared_loops import after_loop, shares_of
 from ...compile.settings import config
 from .grid import launch_of, part_of
-from .grid_memory import (
-    MOST_THREADS,
-    WARP,
-    NoCudaForm,
-    digits,
-    joined,
-    number_of,
-    renamed,
-    room_in,
-    steps_of,
-)
+from .grid_memory import MOST_THREADS, WARP, NoCudaForm, number_of, renamed, room_in
 
 
 def with_parts(program):
@@ -141,7 +130,7 @@ def rows_part(steps):
 
 def columns_part(stmt, axes, steps):
     """The same of totals that are a thread's each, a step of some axes."""
-    columns, enough = steps_of(axes), config.fusion.enough_threads
+    columns, enough = count_of(axes), config.fusion.enough_threads
     if not columns < enough <= steps * columns // 2 or part_of(stmt).by_block:
         return steps
     length = max(-(-steps * columns // enough), WARP)

@@ -14,15 +14,15 @@ from dataclasses import replace
 import numpy as np
 
 from ...compile.decisions import loop_rules, noted
-from ...compile.fuse.fusion import nested
 from ...compile.loops.expressions import Axis, Const, Load, op
-from ...compile.loops.statements import For, If, Store
+from ...compile.loops.statements import For, If, Store, nested
 from ...compile.lower.choices import clamped
 from ...compile.pipeline import kernel_forms, nest_forms
+from ...compile.schedule.nests import count_of, joined
 from ...compile.schedule.shared_loops import loaded_buffers, perfect
 from ...compile.settings import config
 from .grid import Part, apart, part_of
-from .grid_memory import ATOMIC, joined, number_of, renamed, room_in, steps_of
+from .grid_memory import ATOMIC, number_of, renamed, room_in
 
 NUMBER = np.dtype("int32")
 
@@ -91,7 +91,7 @@ def by_winners(kernel, temps):
     if not store or store.combine or store.buffer.space != "global":
         return None
     lanes = lanes_of(axes, guard(store))
-    steps, width, settings = steps_of(axes), steps_of(lanes), config.fusion
+    steps, width, settings = count_of(axes), count_of(lanes), config.fusion
     if width >= settings.few_threads:
         # Threads that set a column each need no order among them.
         return None

@@ -19,11 +19,11 @@ from ...compile.loops.expressions import Axis, Load, as_index, op
 from ...compile.loops.statements import For, If, Store
 from ...compile.pipeline import nest_forms
 from ...compile.schedule.interchange import Renamer
-from ...compile.schedule.nests import nest_of, runs_along
+from ...compile.schedule.nests import joined, nest_of, runs_along
 from ...compile.schedule.panels import free_to_cut, turned
 from ...compile.settings import config
 from .grid import Part, votes_of
-from .grid_memory import COMMON_BYTES, THREADS, WARP, joined, renamed
+from .grid_memory import COMMON_BYTES, THREADS, WARP, renamed
 
 # Rows that a block's threads do at once.
 ROWS = THREADS // WARP
