@@ -145,11 +145,11 @@ def test_an_update_of_one_element_stores_one_element():
 
 def test_two_of_a_carry_swap_and_small_ones_are_on_the_stack():
     check(shifted, x)
-    program = lowered(shifted, np.ones(5000, "f4"))
+    program = lowered(shifted, np.ones(50_000, "f4"))
     (region,) = regions_of(program)
     assert any(isinstance(stmt, Swap) for stmt in statements(region.body))
     assert [t.shape for t in program.temps if t.space == "global" and t.shape] == [
-        (5000,), (5000,)
+        (50_000,), (50_000,)
     ]
     small = lowered(shifted, x)
     assert all(t.space == "register" for t in small.temps)

@@ -17,8 +17,16 @@ import math
 from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Load, op
-from ..loops.graphs import postorder, substitute
-from ..loops.statements import For, Kernel, Let, Store, expressions, statements
+from ..loops.graphs import postorder
+from ..loops.statements import (
+    For,
+    Kernel,
+    Let,
+    Store,
+    expressions,
+    replaced,
+    statements,
+)
 from ..schedule.nests import split
 from ..schedule.place import placed
 from ..settings import config
@@ -48,13 +56,8 @@ def part_of_lanes(stmt, first, count):
         body = tuple(part_of_lanes(inner, first, count) for inner in stmt.body)
         return For(stmt.axis, body)
     lane = Axis(count, stmt.axis.kind)
-    index, known = op("add", first, lane), {}
-
-    def exprs(roots):
-        return substitute(roots, lambda e: index if e is stmt.axis else None, known)
-
-    body = tuple(inner.rewrite(exprs, lambda b: b) for inner in stmt.body)
-    return For(lane, body)
+    index = op("add", first, lane)
+    return For(lane, replaced(stmt.body, {stmt.axis: index}.get))
 
 
 def block_size(body, params, call=None):

@@ -23,10 +23,10 @@ from .. import settings as settings
 from ..decisions import Decision, loop_rules, noted, still_true
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load
-from ..loops.graphs import postorder
-from ..loops.statements import For, Kernel, Store, expressions, nested
+from ..loops.graphs import postorder, sorted_steps
+from ..loops.statements import For, Kernel, Store, expressions, nested, replaced
 from ..pipeline import program_passes
-from ..schedule.columns import block_length, on_buffers, replaced, with_new
+from ..schedule.columns import block_length, in_rows
 from ..schedule.placing_rules import stored_in
 from ..schedule.row_totals import beside, by_rows, is_all_totals, rules_of_totals
 from ..schedule.shared_loops import (
@@ -157,11 +157,14 @@ class Parts:
 
     def program_of(self, decisions):
         """The program of the parts, in an order in which they can run."""
-        waits = Counter(n for later in self.after.values() for n in later)
-        ready = [n for n in self.parts if not waits[n]]
+        before = {n: [] for n in self.parts}
+        for number, later in self.after.items():
+            for n in later:
+                before[n].append(number)
         body, counts, used = [], itertools.count(), set()
-        while ready:
-            number = heapq.heappop(ready)
+        order = sorted_steps(before)
+        assert order is not None, "kernels wait for each other in a ring"
+        for number in order:
             part = self.parts[number]
             step, used = part.was or part.step, used | part.buffers
             if type(step) is Kernel:
@@ -170,11 +173,6 @@ class Parts:
                 step = replace(step, name=f"k{next(counts)}", body=inside)
                 used -= rows
             body.append(step)
-            for later in self.after[number]:
-                waits[later] -= 1
-                if not waits[later]:
-                    heapq.heappush(ready, later)
-        assert len(body) == len(self.parts), "kernels wait for each other in a ring"
         return replace(
             self.program,
             body=tuple(body),
@@ -243,7 +241,7 @@ def settle(body):
     times = Counter(buffer for stmt in body for buffer in stored_in([stmt]))
     known, settled, seen, read = {}, [], set(), set()
     for stmt in body:
-        stmt, = with_new([stmt], known) if known else [stmt]
+        stmt, = replaced([stmt], new=known) if known else [stmt]
         settled.append(stmt)
         parts = postorder(expressions([stmt]), seen)
         seen.update(parts)
@@ -441,12 +439,7 @@ def with_rows(part, others, settings):
         if len(left) < len(places) and noted(rule, part.step, bytes=needed, room=room):
             room -= needed
             rows[buffer] = row, left
-
-    def in_row(buffer, index):
-        row, left = rows[buffer]
-        return row, tuple(index[d] for d in left)
-
-    return on_buffers(body, in_row, rows) if rows else body, rows.keys()
+    return in_rows(body, rows), rows.keys()
 
 
 def fused(program):

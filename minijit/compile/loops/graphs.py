@@ -8,7 +8,9 @@ A program of thousands of equations is an expression thousands of nodes deep, an
 does not recurse that far: each walk has a list of what is still to do.
 """
 
+import heapq
 import math
+from collections import defaultdict
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -124,3 +126,27 @@ def substitute(roots, replacement, new=None):
         new[expr] = expr if same else parts[0] if target else expr.rebuild(parts)
     spend(steps)
     return [new[root] for root in roots]
+
+
+def sorted_steps(before):
+    """Numbers, each after those that it waits for; None if they wait in a ring.
+
+    Of those that may come next, the least one does.
+
+    Args:
+      before: {number: the numbers that it waits for}.
+    """
+    after, waits, order = defaultdict(list), {}, []
+    for j, found in before.items():
+        waits[j] = len(found)
+        for i in found:
+            after[i].append(j)
+    ready = sorted(j for j, n in waits.items() if n == 0)
+    while ready:
+        i = heapq.heappop(ready)
+        order.append(i)
+        for j in after[i]:
+            waits[j] -= 1
+            if waits[j] == 0:
+                heapq.heappush(ready, j)
+    return order if len(order) == len(before) else None

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from ..settings import Settings, config
 from .buffers import Buffer
+from .graphs import substitute
 
 
 class Stmt:
@@ -219,6 +220,17 @@ def nested(axes, body):
     for axis in reversed(axes):
         body = (For(axis, tuple(body)),)
     return tuple(body)
+
+
+def replaced(body, replacement=lambda expr: None, new=None):
+    """Statements with other expressions in the place of some, as `substitute` has them.
+
+    Args:
+      new: as of `substitute`: no part of a program is looked into twice.
+    """
+    new = {} if new is None else new
+    exprs = lambda roots: substitute(list(roots), replacement, new)
+    return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
 
 
 def program_expressions(program):

@@ -7,10 +7,10 @@
     groups.in_order()                # an order to run them in
 """
 
-import heapq
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
+from ..loops.graphs import sorted_steps
 from ..settings import config
 
 
@@ -140,20 +140,10 @@ class Groups:
 
     def in_order(self):
         """The groups, each after those it needs, otherwise as in the jaxpr."""
-        waits, direct = [0] * len(self.all), [[] for _ in self.all]
-        for first, second in self.edges:
-            direct[first].append(second)
-            waits[second] += 1
         # The group made last holds what comes first.
-        ready = [-i for i, n in enumerate(waits) if n == 0]
-        heapq.heapify(ready)
-        ordered = []
-        while ready:
-            number = -heapq.heappop(ready)
-            ordered.append(self.all[number])
-            for later in direct[number]:
-                waits[later] -= 1
-                if waits[later] == 0:
-                    heapq.heappush(ready, -later)
-        assert len(ordered) == len(self.all), "kernels wait for each other in a ring"
-        return ordered
+        before = {-group.number: [] for group in self.all}
+        for first, second in self.edges:
+            before[-second].append(-first)
+        order = sorted_steps(before)
+        assert order is not None, "kernels wait for each other in a ring"
+        return [self.all[-n] for n in order]

@@ -15,13 +15,12 @@ from dataclasses import replace
 from ..decisions import loop_rules, noted
 from ..fuse.renaming import Names
 from ..loops.expressions import Axis, Const, Load, Reduce
-from ..loops.graphs import postorder
+from ..loops.graphs import postorder, sorted_steps
 from ..loops.statements import For, Kernel, Store, expressions, nested
 from ..settings import config
 
 # chapter 19
 from .arena import lifetimes, own_memory
-from .overwriting import sorted_steps
 
 
 def elementwise(kernel):
@@ -88,7 +87,7 @@ def after_reads(pairs, stores, reads):
 
     Two stores keep their order if one of them writes what the other one touches.
     """
-    before, touched = [set() for _ in stores], []
+    before, touched = {}, []
     for k, store in enumerate(stores):
         touched.append({store.buffer, *(e.buffer for e in reads[store])})
         before[k] = {

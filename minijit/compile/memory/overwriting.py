@@ -15,7 +15,6 @@ kernel that does both may read of the old one the element that it writes; otherw
 is parted, and what it reads is computed early, into memory of the size of the update.
 """
 
-import heapq
 import math
 from collections import defaultdict
 from dataclasses import replace
@@ -24,7 +23,7 @@ from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load, Op
-from ..loops.graphs import nothing, postorder, substitute
+from ..loops.graphs import nothing, postorder, sorted_steps, substitute
 from ..loops.index_rules import piece_of
 from ..loops.statements import (
     For,
@@ -138,7 +137,7 @@ class Overwriting:
                     both += [(old, new)] if j in readers[old] else []
             if both and not self.overwrites(step, both):
                 return None
-        order = sorted_steps(before)
+        order = sorted_steps(dict(enumerate(before)))
         return None if order is None else tuple(body[i] for i in order)
 
     def overwrites(self, step, pairs):
@@ -176,27 +175,6 @@ def dependences(body):
             for buffer in buffers:
                 found[buffer].add(i)
     return before
-
-
-def sorted_steps(before):
-    """The numbers of steps, each after those before it, or None if there is a circle.
-
-    Of those that may come next, the first one does.
-    """
-    after = defaultdict(list)
-    for j, found in enumerate(before):
-        for i in found:
-            after[i].append(j)
-    waits, order = list(map(len, before)), []
-    ready = [i for i, n in enumerate(waits) if n == 0]
-    while ready:
-        i = heapq.heappop(ready)
-        order.append(i)
-        for j in after[i]:
-            waits[j] -= 1
-            if waits[j] == 0:
-                heapq.heappush(ready, j)
-    return order if len(order) == len(before) else None
 
 
 def reads_before_it_writes(body, old, new):

@@ -12,9 +12,9 @@ row of them.  The totals in it go on side by side, see `interchange`.
 from collections import Counter
 
 from ..loops.buffers import Buffer
-from ..loops.expressions import Axis, Load, Op, Reduce, op
+from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
-from ..loops.statements import For, Store, expressions, statements
+from ..loops.statements import For, Store, expressions, replaced, statements
 from ..pipeline import arrangements
 from ..settings import config
 from .interchange import longest_piece, total_of
@@ -138,7 +138,7 @@ class Columns:
     def take(self, stmt):
         """A statement of a column: first the totals that it needs, in rows."""
         while True:
-            stmt, = with_new([stmt], self.new, self.known.get)
+            stmt, = replaced([stmt], self.known.get, self.new)
             in_loop = isinstance(stmt, For)
             found = postorder(expressions([stmt]), () if in_loop else self.plain)
             totals = [e for e in found if type(e) is Reduce and self.of_columns(e)]
@@ -154,7 +154,7 @@ class Columns:
             values = [e for e in dict.fromkeys(parts) if self.is_work(e)]
             if values:
                 self.in_rows(values)
-                stmt, = with_new([stmt], self.new, self.known.get)
+                stmt, = replaced([stmt], self.known.get, self.new)
             self.parts.append(self.innermost(stmt))
         elif type(stmt.value) is Reduce:
             self.add_total(stmt)
@@ -245,24 +245,6 @@ class Columns:
         return For(j, replaced(body, {self.axis: place(j)}.get))
 
 
-def replaced(body, replacement):
-    """Statements with other expressions in the place of some."""
-    return with_new(body, {}, replacement)
-
-
-def with_new(body, new, replacement=lambda expr: None):
-    """Statements with other expressions in the place of some.
-
-    `new` says what is put in the place of expressions, and is extended by what becomes
-    of others: no part of a program is looked into twice.
-    """
-
-    def exprs(roots):
-        return substitute(list(roots), replacement, new)
-
-    return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
-
-
 def on_buffers(body, place, buffers):
     """Statements with the elements of some buffers elsewhere.
 
@@ -287,6 +269,21 @@ def on_buffers(body, place, buffers):
                 yield stmt
 
     return tuple(stores(replaced(body, load)))
+
+
+def in_rows(body, rows):
+    """Statements with rows in the place of arrays.
+
+    Args:
+      rows: {array: (its row, the dimensions that the row has)}.
+    """
+
+    def place(buffer, index):
+        row, left = rows[buffer]
+        # A number has a row of one: a buffer without axes would be one of a lane.
+        return row, tuple(index[d] for d in left) or (as_index(0),) * len(row.shape)
+
+    return on_buffers(body, place, rows) if rows else body
 
 
 arrangements |= {"in_blocks": in_blocks}

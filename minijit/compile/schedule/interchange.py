@@ -29,7 +29,7 @@ from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
-from ..loops.statements import For, Store, expressions, nested
+from ..loops.statements import For, Store, expressions, nested, replaced
 from ..settings import config
 from .machine import Machine
 from .nests import Renamer, split, stride_along
@@ -391,8 +391,7 @@ def running_piece(axis, scan, totals, rows, start, length):
 
     def finish(i, names):
         done = {t: Load(row, (i,)) for t, row in zip(totals, rows, strict=True)}
-        for store in scan.body:
-            yield store.rewrite(Renamer(names | done), lambda buffer: buffer)
+        yield from replaced(scan.body, (names | done).get)
 
     return loop(begin), For(step, (loop(go_on), loop(finish)))
 

@@ -15,7 +15,15 @@ from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Const, Expr, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.index_rules import has_digit, joined_digits, known, linear, over
-from ..loops.statements import Fetch, For, Store, expressions, nested, statements
+from ..loops.statements import (
+    Fetch,
+    For,
+    Store,
+    expressions,
+    nested,
+    replaced,
+    statements,
+)
 from ..settings import config
 
 
@@ -148,7 +156,7 @@ def with_long_rows(stmt, times):
     inner = with_rows(body, times * count_of(axes))
     if count > 1:
         row, names = joined(axes[-count:])
-        inner = [s.rewrite(Renamer(names), lambda buffer: buffer) for s in inner]
+        inner = replaced(inner, names.get)
         axes[-count:] = [row]
     elif inner is body:
         return stmt
@@ -197,9 +205,7 @@ def with_long_totals(body):
         axes, names = new[expr.axes]
         return Reduce(expr.op, axes, tuple(Renamer(names)(expr.bodies)))
 
-    known = {}
-    exprs = lambda roots: substitute(list(roots), renamed, known)
-    return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
+    return replaced(body, renamed)
 
 
 def total_axes_in_one(total):

@@ -23,7 +23,7 @@ from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder
-from ..loops.statements import Store, expressions, nested
+from ..loops.statements import Store, expressions, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import (
@@ -209,7 +209,7 @@ def from_panels(stores, p, q, panels, i, j):
     """The stores at the place (j, i) of a tile, with loads from {load: its panel}."""
     there = {load: Load(panel, (j, i)) for load, panel in panels.items()}
     there |= {p.axis: op("add", p.start, i), q.axis: op("add", q.start, j)}
-    return [s.rewrite(Renamer(there), lambda buffer: buffer) for s in stores]
+    return replaced(stores, there.get)
 
 
 def worked_on(stores, run, other, tiles, loops=()):

@@ -24,13 +24,11 @@ from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Reduce, as_index, op
 from ..loops.graphs import postorder
-from ..loops.index_rules import known
 from ..loops.reductions import grows_in, start_values
-from ..loops.statements import For, Store, expressions
+from ..loops.statements import For, Store, expressions, replaced
 from ..pipeline import arrangements
 from ..settings import config
-from .columns import replaced
-from .nests import Renamer, count_of, stride_along
+from .nests import Renamer, count_of, split, stride_along
 
 # A part of more steps has a multiple of that: whole vectors.
 LINE = 64
@@ -59,8 +57,7 @@ def in_parts(body):
         return body
     length = -(-extents[which] // count)
     length = -(-length // LINE) * LINE if length > LINE else length
-    part = Axis(-(-extents[which] // length))
-    return parted(stores, totals, which, part, length)
+    return parted(stores, totals, which, split(totals[0].axes[which], length))
 
 
 loop_rules |= {
@@ -95,15 +92,16 @@ def axis_to_cut(extents):
     return next(enough, extents.index(max(extents)))
 
 
-def parted(stores, totals, which, part, length):
-    """The statements for totals whose axis number `which` is cut into parts."""
+def parted(stores, totals, which, parts):
+    """The statements for totals whose axis number `which` is `split` into parts."""
+    part, start, length = parts
     fill, finish, names = [], [], {}
     # What comes after all parts is in a loop of one step: a range of its own.
     once = Axis(1, "serial")
     for n, total in enumerate(totals):
         room = Buffer(f"part{n}", (part.extent,), total.dtype, space="cache")
         whole = Buffer(f"all{n}", (1,), grows_in(total), space="cache")
-        fill.append(Store(room, (part,), part_of(total, which, part, length)))
+        fill.append(Store(room, (part,), part_of(total, which, start, length)))
         first, = start_values(total)
         each = Axis(part.extent, "serial")
         first = Const(first.value, whole.dtype)
@@ -116,12 +114,9 @@ def parted(stores, totals, which, part, length):
     return For(part, tuple(fill)), For(once, tuple(finish))
 
 
-def part_of(total, which, part, length):
+def part_of(total, which, start, length):
     """The total over one part of an axis."""
-    start = op("mul", part, as_index(length))
-    left = op("sub", as_index(total.axes[which].extent), start)
-    left = op("min", left, as_index(length))
-    axis = Axis(left if known(left) is None else known(left), "reduce")
+    axis = Axis(length, "reduce")
     place = {total.axes[which]: op("add", start, axis)}
     axes = tuple(axis if i == which else a for i, a in enumerate(total.axes))
     return Reduce(total.op, axes, tuple(Renamer(place)(total.bodies)))

@@ -19,7 +19,7 @@ from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import combine
-from ..loops.statements import For, Store, expressions, nested, statements
+from ..loops.statements import For, Store, expressions, nested, replaced, statements
 from .access import access_of, own_pieces, plain_dims
 from .placing_rules import share_axes
 
@@ -58,23 +58,17 @@ class Nest:
     def renewed(self):
         """The same with axes of its own."""
         new = {a: Axis(a.extent) for a in self.axes}
-        return Nest(tuple(new.values()), rewritten(self.store, new.get))
+        return Nest(tuple(new.values()), *replaced([self.store], new.get))
 
     def with_axis(self, old, new, at):
         """The same with a new axis in the place of one, where it is `at`."""
         axes = {a: Axis(a.extent) for a in self.axes if a is not old}
         places = tuple(axes.get(a, new) for a in self.axes)
-        return Nest(places, rewritten(self.store, (axes | {old: at}).get))
+        return Nest(places, *replaced([self.store], (axes | {old: at}).get))
 
     def body(self, without=()):
         axes = [a for a in self.axes if a not in without]
         return nested(axes, [self.store])
-
-
-def rewritten(store, replacement):
-    return store.rewrite(
-        lambda exprs: substitute(list(exprs), replacement), lambda buffer: buffer
-    )
 
 
 # ---- what depends on what
@@ -224,7 +218,7 @@ class Distribution:
         return [nest.renewed() for nest in self.nests]
 
     def take(self, axes, store):
-        store = rewritten(store, self.load)
+        store, = replaced([store], self.load)
         if store.buffer in self.wide:
             wide = self.wide[store.buffer]
             store = replace(store, buffer=wide.array, index=wide.at(store.index))

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
-from ..loops.expressions import Axis, Load, Reduce, as_index
+from ..loops.expressions import Axis, Load, Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import For, Store, expressions, nested, statements
+from ..loops.statements import For, Store, expressions, nested, replaced, statements
 from ..settings import config
-from .columns import on_buffers
+from .columns import in_rows
 from .machine import Machine
 from .nests import in_long_rows, loads_of, nest_of, stride_along
 from .primitives import (
@@ -27,7 +27,6 @@ from .primitives import (
     lanes,
     may_reorder,
     reordered,
-    rewritten,
 )
 from .vector_loops import in_first_places
 
@@ -125,8 +124,8 @@ def together(nests, temps, alone, recipe="join"):
     if not any(g.axis for g in groups) or sum(len(g.nests) for g in groups) > NESTS:
         return None
     groups = [with_own_totals(group, groups, temps) for group in groups]
-    rows, gone = in_rows(groups, {*temps, *alone})
-    bodies = (with_rows(g.body(), rows[g.family, g.start]) for g in groups)
+    rows, gone = rows_for(groups, {*temps, *alone})
+    bodies = (in_rows(g.body(), rows[g.family, g.start]) for g in groups)
     bodies = tuple(bodies)
     left = tuple(t for t in temps if t not in gone)
     return Candidate(recipe, bodies, used(left, bodies), gone - {*temps})
@@ -142,7 +141,7 @@ def with_own_totals(group, groups, temps):
     others = [n for g in groups if g.family != group.family for n in g.nests]
     names, left = {}, []
     for n, nest in enumerate(group.nests):
-        nest = Nest(nest.axes, rewritten(nest.store, names.get))
+        nest = Nest(nest.axes, *replaced([nest.store], names.get))
         store, later = nest.store, group.nests[n + 1 :]
         alone = type(store.value) is Reduce and nest.axes == (group.axis,)
         alone = alone and store.buffer in temps
@@ -161,14 +160,14 @@ def used(temps, bodies):
     return tuple(t for t in temps if t in stored)
 
 
-def in_rows(groups, private):
+def rows_for(groups, private):
     """Rows in the place of arrays of which each step of a loop has its own part.
 
     What only one family of groups uses, and each step at the same place, need be no
     more than a step has.
 
     Returns:
-      ({(family, start): {array: (the row, the dimension that is the step's)}}, arrays)
+      ({(family, start): {array: (its row, the dimensions that it has)}}, arrays)
     """
     rows, room = {(g.family, g.start): {} for g in groups}, {}
     places = [(g, p) for g in groups for n in g.nests for p in n.places]
@@ -182,8 +181,8 @@ def in_rows(groups, private):
         if not dims:
             continue
         d, _ = min(dims)
-        shape = (*buffer.shape[:d], *buffer.shape[d + 1 :])
-        # A number has a row of one: a buffer without axes would be one of a lane.
+        left = [other for other in range(len(buffer.shape)) if other != d]
+        shape = tuple(buffer.shape[other] for other in left)
         row = Buffer(buffer.name, shape or (1,), buffer.dtype, space="cache")
         taken = room.get(family, 0) + row.nbytes
         if taken <= config.fusion.row_bytes:
@@ -191,18 +190,8 @@ def in_rows(groups, private):
             gone.add(buffer)
             for g, _ in here:
                 mine = rows[g.family, g.start]
-                mine.setdefault(buffer, (replace(row), d))
+                mine.setdefault(buffer, (replace(row), left))
     return rows, frozenset(gone)
-
-
-def with_rows(body, rows):
-    """Statements with rows in the place of arrays."""
-
-    def place(buffer, index):
-        row, d = rows[buffer]
-        return row, (*index[:d], *index[d + 1 :]) or (as_index(0),)
-
-    return on_buffers(body, place, rows) if rows else body
 
 
 def short_rows(body):

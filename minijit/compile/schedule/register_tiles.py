@@ -21,7 +21,7 @@ from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.reductions import start_values
-from ..loops.statements import For, expressions, nested
+from ..loops.statements import For, expressions, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import Renamer, in_nests, loads_of, strides_of
@@ -158,9 +158,8 @@ def tiles(axes, stores, total, sizes):
         lane, body = Axis(lanes, "vector"), []
         for n in range(rows):
             place = op("add", starts[row], as_index(n))
-            exprs = Renamer({row: place, column: op("add", starts[column], lane)})
-            changed = map(change, stores)
-            body += [s.rewrite(exprs, lambda buffer: buffer) for s in changed]
+            names = {row: place, column: op("add", starts[column], lane)}
+            body += replaced(map(change, stores), names.get)
         return nested([*order, lane], body)
 
     in_blocks = all(a.extent % size == 0 for a, size in sizes.items())

@@ -28,10 +28,10 @@ from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import piece_of
 from ..loops.scalars import is_half
-from ..loops.statements import For, Store, expressions
+from ..loops.statements import For, Store, expressions, replaced
 from ..pipeline import arrangements
 from ..settings import config
-from .columns import on_buffers, replaced
+from .columns import on_buffers
 from .nests import split, stride_along
 from .shared_loops import shares_of
 
@@ -141,8 +141,7 @@ def beside(a, b, shares):
         row, each = Buffer(name, (n,), total.dtype, space="cache"), Axis(n, "reduce")
         own.append(Store(row, (loop.axis,), value))
         names[total] = Reduce(total.op, (each,), (Load(row, (each,)),))
-    exprs = lambda roots: substitute(roots, names.get)
-    after += [s.rewrite(exprs, lambda buffer: buffer) for s in b.body]
+    after += replaced(b.body, names.get)
     # What only reads the same goes first: then the loop may write over what both read.
     flows = a.stores.keys() & b.loads.keys()
     return (*loop.body, *own) if flows else (*own, *loop.body), after

@@ -37,11 +37,10 @@ from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
 from ..loops.scalars import BOOL, highest
-from ..loops.statements import For, Store, expressions, nested, statements
+from ..loops.statements import For, Store, expressions, nested, replaced, statements
 from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
-from .columns import replaced
 from .nests import Renamer, in_nests, loop_over, split, steps_of, strides_of
 from .row_totals import outer_totals
 

@@ -27,7 +27,7 @@ from ...compile.decisions import loop_rules, noted
 from ...compile.loops.expressions import Load
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import For, If, Store, nested, statements
+from ...compile.loops.statements import For, If, Store, nested, replaced, statements
 from ...compile.pipeline import nest_forms, part_forms
 from ...compile.schedule.nests import bytes_of, count_of, joined, loads_of, runs_along
 from ...compile.schedule.placing_rules import share_axes, stored_in
@@ -43,7 +43,6 @@ from .grid_memory import (
     WARP,
     bytes_of_own,
     placed_flat,
-    renamed,
     warps_of,
     widest_total,
 )
@@ -138,7 +137,7 @@ class Part:
     def joined(self):
         """The same with one axis."""
         axis, names = joined(self.axes)
-        return replace(self, axes=(axis,), body=renamed(self.body, names))
+        return replace(self, axes=(axis,), body=replaced(self.body, names.get))
 
     def placed(self, made):
         """The same in its loops, as `placed_flat`."""
@@ -259,7 +258,7 @@ def collapsed(stmt):
     if not axes:
         return For(stmt.axis, tuple(map(collapsed, stmt.body)))
     axis, names = joined(best_last(axes, body), "thread")
-    return For(axis, renamed(body, names))
+    return For(axis, replaced(body, names.get))
 
 
 # ---- the grid

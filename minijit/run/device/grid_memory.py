@@ -19,7 +19,6 @@ from ...compile.loops.index_rules import linear, sum_of
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.scalars import wide_dtype
 from ...compile.memory.complex_pairs import has_complex, in_pairs
-from ...compile.schedule.columns import replaced
 from ...compile.schedule.nests import joined, terms_in_memory
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import NEST, nestable
@@ -70,11 +69,6 @@ def widest_total(total):
 def bytes_of_own(body):
     """How many bytes the arrays take that statements have in the cache."""
     return sum(buffer.nbytes for buffer in local_buffers(body))
-
-
-def renamed(body, names):
-    """Statements with expressions in the places of axes."""
-    return replaced(body, names.get)
 
 
 def room_in(temps, name, shape, dtype):

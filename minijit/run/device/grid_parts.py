@@ -21,10 +21,16 @@ from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import For, Store, expressions, nested, statements
+from ...compile.loops.statements import (
+    For,
+    Store,
+    expressions,
+    nested,
+    replaced,
+    statements,
+)
 from ...compile.memory.overwriting import loaded_by
 from ...compile.pipeline import part_forms
-from ...compile.schedule.columns import replaced
 from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import count_of, joined, loads_of, nest_of
 from ...compile.schedule.placing_rules import stored_in
@@ -36,7 +42,6 @@ from .grid_memory import (
     bytes_of_own,
     number_of,
     parts_of_place,
-    renamed,
     widest_total,
 )
 
@@ -112,7 +117,7 @@ def rows_kept(part):
         room -= row.nbytes
         fills.append(For(step, (Store(row, (step,), Load(buffer, index)),)))
         names |= {load: Load(row, (axis,)) for axis, load in loads.items()}
-    return (*fills, *renamed(body, names)), room - missing
+    return (*fills, *replaced(body, names.get)), room - missing
 
 
 def rows_of(body):
@@ -174,7 +179,7 @@ def in_quads(part):
     *outer, last = part.axes
     quad, one = Axis(last.extent // 4), Axis(4, "vector")
     names = {last: number_of((quad, one))}
-    body = (For(one, renamed(part.body, names)),)
+    body = (For(one, replaced(part.body, names.get)),)
     return replace(part, axes=(*outer, quad), body=body)
 
 

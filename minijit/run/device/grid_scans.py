@@ -21,7 +21,7 @@ from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.reductions import combine, start_values
 from ...compile.loops.scalars import wide_dtype
-from ...compile.loops.statements import For, If, Store, expressions
+from ...compile.loops.statements import For, If, Store, expressions, replaced
 from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import count_of
@@ -34,7 +34,6 @@ from .grid_memory import (
     THREADS,
     number_of,
     parts_of_place,
-    renamed,
     room_in,
 )
 
@@ -235,7 +234,7 @@ def in_pieces(kernel, temps):
         own = Reduce(e.op, (k,), tuple(Renamer(here)(e.bodies)))
         both, = combine(e.op, (before,), (own,))
         names[e] = op("select", op("gt", first, ZERO), both, own)
-    finish = renamed(renamed(loop.body, names), here)
+    finish = replaced(replaced(loop.body, names.get), here.get)
     loops = (p, fill), (each, order), (first, [For(k, finish)])
     return [replace(kernel, body=(For(axis, tuple(body)),)) for axis, body in loops]
 

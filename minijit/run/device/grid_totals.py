@@ -23,7 +23,7 @@ from dataclasses import replace
 from ...compile.decisions import loop_rules, noted, noting
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
-from ...compile.loops.statements import For, Kernel, Store, nested
+from ...compile.loops.statements import For, Kernel, Store, nested, replaced
 from ...compile.pipeline import kernel_forms
 from ...compile.schedule.columns import on_buffers
 from ...compile.schedule.interchange import Renamer
@@ -31,7 +31,7 @@ from ...compile.schedule.nests import count_of, digits, joined, nest_of
 from ...compile.schedule.shared_loops import after_loop, shares_of
 from ...compile.settings import config
 from .grid import launch_of, part_of
-from .grid_memory import MOST_THREADS, WARP, NoCudaForm, number_of, renamed, room_in
+from .grid_memory import MOST_THREADS, WARP, NoCudaForm, number_of, room_in
 
 
 def with_parts(program):
@@ -94,7 +94,7 @@ def in_parts(kernel, temps):
         value = one_part(total, now.get(part, part), length, steps)
         filled.append(Store(room, (axis,), value))
     fill = replace(kernel, body=(For(axis, tuple(filled)),))
-    return [fill, replace(kernel, body=nested(axes, renamed(stores, names)))]
+    return [fill, replace(kernel, body=nested(axes, replaced(stores, names.get)))]
 
 
 def totals_apart(kernel, temps):

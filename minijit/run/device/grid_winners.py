@@ -15,14 +15,14 @@ import numpy as np
 
 from ...compile.decisions import loop_rules, noted
 from ...compile.loops.expressions import Axis, Const, Load, op
-from ...compile.loops.statements import For, If, Store, nested
+from ...compile.loops.statements import For, If, Store, nested, replaced
 from ...compile.lower.choices import clamped
 from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.nests import count_of, joined
 from ...compile.schedule.shared_loops import loaded_buffers, perfect
 from ...compile.settings import config
 from .grid import Part, apart, part_of
-from .grid_memory import ATOMIC, number_of, renamed, room_in
+from .grid_memory import ATOMIC, number_of, room_in
 
 NUMBER = np.dtype("int32")
 
@@ -107,7 +107,7 @@ def by_winners(kernel, temps):
     wins = op("eq", Load(last, inside), own)
     decide = nested(axes, guard(replace(store, buffer=last, value=own, combine="max")))
     update, names = joined(axes)
-    settle = (For(update, renamed(guard(If(wins, (store,))), names)),)
+    settle = (For(update, replaced(guard(If(wins, (store,))), names.get)),)
     return [replace(kernel, body=body) for body in (clear, decide, settle)]
 
 

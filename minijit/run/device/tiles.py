@@ -16,14 +16,14 @@ apart: their addresses differ by constants, which stand in the instructions.
 from ...compile.decisions import noted
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, as_index, op
-from ...compile.loops.statements import For, If, Store
+from ...compile.loops.statements import For, If, Store, replaced
 from ...compile.pipeline import nest_forms
 from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import joined, nest_of, runs_along
 from ...compile.schedule.panels import free_to_cut, turned
 from ...compile.settings import config
 from .grid import Part, votes_of
-from .grid_memory import COMMON_BYTES, THREADS, WARP, renamed
+from .grid_memory import COMMON_BYTES, THREADS, WARP
 
 # Rows that a block's threads do at once.
 ROWS = THREADS // WARP
@@ -137,7 +137,7 @@ def tiled(stmt):
     blocks, others = [counters[a] for a in axes if a in pair], len(axes) > 2
     outer, names = joined([a for a in axes if a not in pair])
     blocks = (outer, *blocks) if others else tuple(blocks)
-    return Part(blocks, True, renamed(body, names))
+    return Part(blocks, True, replaced(body, names.get))
 
 
 nest_forms |= {"tiled": tiled}
