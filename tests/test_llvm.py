@@ -302,8 +302,20 @@ vectors = r"fmul <\d+ x \w+>|fadd reassoc <\d+ x \w+>"
 )
 def test_nothing_runs_one_at_a_time_through_the_c_library(f):
     text = ir(f, np.ones((64, 1024), "f4"))
-    assert re.search(vectors, text)
+    assert re.search(rf"{vectors}|call <\d+ x float> @{f.__name__}_\w+_v\d+\(", text)
     assert not re.search(r"call float @(exp|log|tanh|erf|atan)f\(", text)
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("f", [jnp.sin, jnp.cos, jnp.tan, lambda x: x % 3])
+def test_a_function_with_a_rare_branch_is_compiled_once_for_all_modules(f):
+    x = np.ones((64, 1024), "f4")
+    texts = [compiled(g, x).texts["llvm"]() for g in (f, lambda x: f(x) * 2 + 1)]
+    rare = r"@((?:sin|cos|tan|rem)_float32_\w+)\("
+    for text in texts:
+        assert (called := set(re.findall(rf"call float {rare}", text)))
+        assert called <= set(re.findall(rf"declare float {rare}", text))
+        assert not re.search(rf"define .*{rare}", text)
 
 
 @pytest.mark.chapter(24)

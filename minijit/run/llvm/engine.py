@@ -75,8 +75,9 @@ class Code:
 
 
 @functools.cache
-def share(name, text, how="brief"):
-    """Compile a function once for all modules that declare it: -> where it begins."""
-    address = forever(Code(text, how)).address(name)
-    binding().add_symbol(name, address)
-    return address
+def share(name, text, how="brief", *others):
+    """Compile functions once for all modules that declare them: -> where one begins."""
+    code = forever(Code(text, how))
+    for each in (name, *others):
+        binding().add_symbol(each, code.address(each))
+    return code.address(name)

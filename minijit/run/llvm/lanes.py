@@ -11,14 +11,17 @@ written twice, for one number and for as many as a register holds: each of these
 """
 
 import functools
+from types import SimpleNamespace
 
 from ...compile.loops.expressions import Op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.scalars import BOOL
 from ...compile.numbers.scalar_forms import form_of, plain_name, scalar_form
 from ...trace.jit.jit import cache_clearers
+from .engine import share
 from .functions import computed, define, function_name, function_text, function_texts
 from .instructions import from_library, select
+from .kernels import module_text
 from .target import vector_bytes
 from .text import LLVMWriter, instructions
 from .types import constant_text
@@ -43,13 +46,18 @@ class LaneWriter(LLVMWriter):
 
     def library(self, name, kind, values):
         """The C library's functions know one number at a time."""
-        total, vector = "poison", f"<{self.lanes} x {kind}>"
-        for lane in range(self.lanes):
-            one = [self.do(f"extractelement {vector} {v}, i32 {lane}") for v in values]
+        vector, slots = f"<{self.lanes} x {kind}>", []
+        for value in values:
+            slots.append(f"%m{self.fresh()}")
+            self.entry.append(f"  {slots[-1]} = alloca {vector}")
+            self.line(f"store {vector} {value}, ptr {slots[-1]}")
+        with self.loop(None, self.lanes) as lane:
+            element = f"getelementptr {kind}, ptr"
+            places = [self.do(f"{element} {slot}, i64 {lane}") for slot in slots]
+            one = [self.do(f"load {kind}, ptr {place}") for place in places]
             result = super().library(name, kind, one)
-            parts = f"{vector} {total}, {kind} {result}, i32 {lane}"
-            total = self.do(f"insertelement {parts}")
-        return total
+            self.line(f"store {kind} {result}, ptr {places[0]}")
+        return self.do(f"load {vector}, ptr {slots[0]}")
 
     def any(self, condition):
         """Whether a condition holds in any lane."""
@@ -66,9 +74,10 @@ def rarely(writer, name, expr, values):
     writer.begin(f"rare{k}")
     exact = from_library(writer, name.removeprefix("rare_"), expr, given)
     choice = select(writer, name, expr, [condition, exact, usual])
+    after = writer.label
     writer.line(f"br label %usual{k}")
     writer.begin(f"usual{k}")
-    return writer.do(f"phi {kind} [{usual}, %{before}], [{choice}, %rare{k}]")
+    return writer.do(f"phi {kind} [{usual}, %{before}], [{choice}, %{after}]")
 
 
 instructions |= {f"rare_{name}": rarely for name in ("sin", "cos", "tan", "rem")}
@@ -99,18 +108,28 @@ def is_rarely_long(expr):
 
 @functools.cache
 def function_with_lanes(key, new_writer):
-    """As `function_text`; with a rare branch, the function for vectors beside it."""
+    """As `function_text`; with a rare branch, only declarations of two functions.
+
+    These are long, and compiled once for all modules that call them.
+    """
     if not has_rare_branch(key):
         return function_text(key, new_writer)
     lanes, name = lanes_of(key[-1]), function_name(key)
+    names = name, f"{name}_v{lanes}"
     shape = f"_ZGV_LLVM_N{lanes}{'v' * len(key[1])}"
-    note = f'"vector-function-abi-variant"="{shape}_{name}({name}_v{lanes})"'
-    one, many = new_writer(), LaneWriter(lanes)
-    # Hidden, not internal: LLVM drops internal functions that nobody calls yet, and an
-    # argument that is the same in all calls, which those of vectors have.
-    text = define(key, one, name, f"noinline {PURE} {note}", "hidden")
-    text += define(key, many, f"{name}_v{lanes}", f"noinline {PURE}", "hidden")
-    return text, (*one.declared, *many.declared), (*one.used, *many.used)
+    notes = f'{PURE} "vector-function-abi-variant"="{shape}_{name}({names[1]})"', PURE
+    # LLVM drops a declaration that nobody names, and calls that of vectors only later.
+    heads = [f"@{name}_lanes = hidden constant ptr @{names[1]}"]
+    both = SimpleNamespace(key=name, text="", declared={}, used={})
+    writers = new_writer(), LaneWriter(lanes)
+    for writer, own, note in zip(writers, names, notes, strict=True):
+        both.text += define(key, writer, own, PURE, "")
+        both.declared |= writer.declared
+        both.used |= writer.used
+        given = ", ".join(map(writer.type, key[1]))
+        heads.append(f"declare {writer.type(key[-1])} @{own}({given}) {note}")
+    share(name, module_text([both]), "vectors", names[1])
+    return "", tuple(heads), ()
 
 
 function_texts |= {"function": function_with_lanes}
