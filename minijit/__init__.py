@@ -1,6 +1,8 @@
 """minijit: trace Python and NumPy programs, transform them, compile them."""
 
 # chapter 2
+import typing as _typing
+
 from .trace.base import names as _names
 
 __version__ = "0.1.0"
@@ -10,79 +12,86 @@ _listed = lambda: _names.public_names(globals())
 _names.front(globals(), _listed, _on_demand)
 
 # chapter 3
-from . import numpy
-from .trace.array import ShapedArray
+from . import numpy as numpy
+from .trace.array import ShapedArray as ShapedArray
 from .trace.base.config import (
-    checking_leaks,
-    config,
-    disable_jit,
-    enable_x64,
-    log_compiles,
+    checking_leaks as checking_leaks, config as config, disable_jit as disable_jit,
+    enable_x64 as enable_x64, log_compiles as log_compiles,
 )
-from .trace.core import Array
+from .trace.types import Array as Array
 
 # chapter 4
 from .trace.jaxprs import text as jaxpr_text
-from .trace.jaxprs.jaxpr import make_jaxpr
+from .trace.jaxprs.jaxpr import make_jaxpr as make_jaxpr
 
 from .trace.jaxprs import checks as jaxpr_checks, parser as jaxpr_parser
 
 # chapter 5
-from . import tree
-from . import tree_util
-from .trace.trees.pytree import tree_map
+from . import tree as tree
+from . import tree_util as tree_util
+from .trace.trees.pytree import tree_map as tree_map
 
 # chapter 6
-from .trace.jit.jit import clear_caches, jit
-from .trace.jit.stale_globals import StaleGlobalWarning
+from .trace.jit.jit import clear_caches as clear_caches, jit as jit
+from .trace.jit.stale_globals import StaleGlobalWarning as StaleGlobalWarning
 
 from .trace.jit import leaks
-from .trace.jit.refs import Ref, empty_ref, free_ref, freeze, new_ref
-from .trace.api.stages import (
-    ShapeDtypeStruct,
-    block_until_ready,
-    device_get,
-    device_put,
+from .trace.jit.refs import (
+    Ref as Ref, empty_ref as empty_ref, free_ref as free_ref, freeze as freeze,
+    new_ref as new_ref,
 )
-from .trace.api.stages import eval_shape
+from .trace.api.stages import (
+    ShapeDtypeStruct as ShapeDtypeStruct, block_until_ready as block_until_ready,
+    device_get as device_get, device_put as device_put,
+)
+from .trace.api.stages import eval_shape as eval_shape
 
 # chapter 7
-from .transform.derivatives.linearize import jvp, linearize
+from .transform.derivatives.linearize import jvp as jvp, linearize as linearize
 
 from .transform.derivatives import joint_calls, maxima_and_powers
 
 # chapter 8
-from .transform.derivatives.transpose import grad, value_and_grad, vjp
+from .transform.derivatives.transpose import (
+    grad as grad, value_and_grad as value_and_grad, vjp as vjp,
+)
 
 from .transform.derivatives import plain_transposes, window_transposes
-from .transform.derivatives.linear_functions import linear_transpose
+from .transform.derivatives.linear_functions import linear_transpose as linear_transpose
 
 # chapter 9
-from .transform.batching.vmap import vmap
-from .transform.jacobians import hessian, jacfwd, jacobian, jacrev
+from .transform.batching.vmap import vmap as vmap
+from .transform.jacobians import (
+    hessian as hessian, jacfwd as jacfwd, jacobian as jacobian, jacrev as jacrev,
+)
 
 from .transform.batching import collectives, windows as window_lanes
 
 # chapter 10
-from .transform.custom.custom_derivatives import custom_jvp, custom_vjp
+from .transform.custom.custom_derivatives import (
+    custom_jvp as custom_jvp, custom_vjp as custom_vjp,
+)
 
 _on_demand += ["custom_derivatives"]
 
 from .transform.custom import batching as custom_lanes
-from .transform.custom.closures import closure_convert, custom_gradient, fwd_and_bwd
+from .transform.custom.closures import (
+    closure_convert as closure_convert, custom_gradient as custom_gradient,
+    fwd_and_bwd as fwd_and_bwd,
+)
 
 # chapter 11
 from .transform.control_flow import joint_loops, batching as lanes_of_loops
 from .transform.control_flow import unused_results
 
 # chapter 12
-from .transform.remat.checkpoint import checkpoint, remat
-from .transform.remat.policies import checkpoint_policies
-from .transform.remat.residual_report import saved_residuals
+from .transform.remat.checkpoint import checkpoint as checkpoint, remat as remat
+from .transform.remat.policies import checkpoint_policies as checkpoint_policies
+from .transform.remat.residual_report import saved_residuals as saved_residuals
 
 _on_demand += "ad_checkpoint custom_batching debug".split()
 
-from .transform.debugging import debug_infs, debug_nans
+from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
 
 # chapter 13
 from .transform.control_flow import checkpointed_loop_rules
@@ -104,16 +113,26 @@ _on_demand += """
     scipy sharding test_util typing
 """.split()
 
-from .trace.dtypes import float0
-from .trace.api.devices import Device, Shard, default_backend, device_count, devices
-from .trace.api.devices import local_device_count, local_devices, process_count
-from .trace.api.devices import Sharding as _Sharding, process_index, process_indices
-from .trace.api.meshes import NamedSharding, P, make_mesh, set_mesh
-from .trace.api.placement import make_array_from_callback
-from .trace.api.placement import make_array_from_process_local_data
-from .trace.api.placement import make_array_from_single_device_arrays, reshard
-from .numpy.slicing import ds
-from .ops.host_calls import pure_callback
+from .trace.dtypes import float0 as float0
+from .trace.api.devices import (
+    Device as Device, Shard as Shard, Sharding as _Sharding,
+    default_backend as default_backend, device_count as device_count,
+    devices as devices, local_device_count as local_device_count,
+    local_devices as local_devices, process_count as process_count,
+    process_index as process_index, process_indices as process_indices,
+)
+from .trace.api.meshes import (
+    NamedSharding as NamedSharding, P as P, make_mesh as make_mesh,
+    set_mesh as set_mesh,
+)
+from .trace.api.placement import (
+    make_array_from_callback as make_array_from_callback,
+    make_array_from_process_local_data as make_array_from_process_local_data,
+    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+    reshard as reshard,
+)
+from .numpy.slicing import ds as ds
+from .ops.host_calls import pure_callback as pure_callback
 from .run.python import program as python_program
 from .run.python import scalar_functions
 from . import ops
@@ -155,10 +174,10 @@ _classes += [Device, _Sharding]
 demand.more_attributes("jaxcompat.attributes", _classes)
 
 # chapter 17
-from .compile.fuse.fusion import Fusion
+from .compile.fuse.fusion import Fusion as Fusion
 
 from .compile.fuse import block_loops
-from .compile.fuse.fuse_settings import fuse
+from .compile.fuse.fuse_settings import fuse as fuse
 
 # chapter 18
 from .compile.lower import matrix_products
@@ -170,9 +189,9 @@ from .run import donating
 from .run.calls import planned_driver
 
 # chapter 20
-from .run.report.kernel_log import log_kernels, profile
+from .run.report.kernel_log import log_kernels as log_kernels, profile as profile
 
-explain: object  # a name that is asked for before the chapter has it
+explain: _typing.Any  # a name that is asked for before the chapter has it
 _on_demand += """
     testing run.report.explaining:explain run.report.passes:steps
     run.report.stepping:stages
@@ -240,3 +259,51 @@ demand.additions |= {"run.device.grid": [
     f"run.device.{name}" for name in
     "grid_totals grid_scans grid_winners grid_parts tiles".split()
 ]}
+
+# What is imported when it is asked for, for those who only read.
+if _typing.TYPE_CHECKING:
+    from . import (
+        dtypes as dtypes, errors as errors, flatten_util as flatten_util,
+        image as image, lax as lax, nn as nn, random as random, scipy as scipy,
+        test_util as test_util, testing as testing, typing as typing,
+    )
+    from .compile.schedule.by_hand import schedule as schedule
+    from .export import export as export
+    from .jaxcompat import (
+        ad_checkpoint as ad_checkpoint, api_util as api_util, core as core,
+        custom_batching as custom_batching, custom_derivatives as custom_derivatives,
+        debug as debug, dlpack as dlpack, example_libraries as example_libraries,
+        experimental as experimental, extend as extend, interpreters as interpreters,
+        memory as memory, monitoring as monitoring, profiler as profiler, ref as ref,
+        sharding as sharding,
+    )
+    from .jaxcompat.flags import (
+        check_tracer_leaks as check_tracer_leaks, debug_key_reuse as debug_key_reuse,
+        default_prng_impl as default_prng_impl, enable_checks as enable_checks,
+        enable_custom_prng as enable_custom_prng,
+        explain_cache_misses as explain_cache_misses,
+        legacy_prng_key as legacy_prng_key, no_execution as no_execution,
+        no_tracing as no_tracing, numpy_dtype_promotion as numpy_dtype_promotion,
+        numpy_rank_promotion as numpy_rank_promotion,
+        softmax_custom_jvp as softmax_custom_jvp, thread_guard as thread_guard,
+        threefry_partitionable as threefry_partitionable,
+    )
+    from .jaxcompat.jax_modules import as_jax as as_jax
+    from .jaxcompat.one_device import pmap as pmap, shard_map as shard_map
+    from .jaxcompat.plain_answers import (
+        default_device as default_device,
+        default_matmul_precision as default_matmul_precision,
+        effects_barrier as effects_barrier,
+        ensure_compile_time_eval as ensure_compile_time_eval,
+        named_call as named_call, named_scope as named_scope,
+        transfer_guard as transfer_guard,
+        transfer_guard_device_to_device as transfer_guard_device_to_device,
+        transfer_guard_device_to_host as transfer_guard_device_to_host,
+        transfer_guard_host_to_device as transfer_guard_host_to_device,
+        typeof as typeof,
+    )
+    from .jaxcompat.profiler import live_arrays as live_arrays
+    from .run.report.environment import print_environment_info as print_environment_info
+    from .run.report.passes import steps as steps
+    from .run.report.stepping import stages as stages
+    from .run.report.tuning import tune as tune

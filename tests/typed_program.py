@@ -21,6 +21,17 @@ def loss(params: dict[str, Array], x: Array, y: Array) -> Array:
     return -jnp.mean(jnp.log(p[jnp.arange(y.shape[0]), y]))
 
 
+@mj.jit(static_argnames="n")
+def tiled(x: Array, n: int) -> Array:
+    return jnp.tile(x, n)
+
+
+class Model:
+    @mj.jit(static_argnums=0)
+    def __call__(self, x: Array) -> Array:
+        return x
+
+
 def scaled(x: ArrayLike, dtype: DTypeLike = jnp.float32) -> Array:
     return jnp.asarray(x, dtype=dtype) * 2.0
 
@@ -34,6 +45,8 @@ assert_type(x.shape, tuple[int, ...])
 assert_type(-x.T.reshape(8)[::2] ** 2, Array)
 assert_type(loss(params, x, y), Array)
 assert_type(jnp.sum(x, axis=0), Array)
+assert_type(tiled(x, n=2), Array)
+print(Model()(x), tiled.lower(x, 2).cost_analysis())
 assert_type(lax.add(x, x), Array)
 assert_type(jnp.linalg.norm(x), Array)
 assert_type(mj.vmap(scaled)(x), Array)
@@ -59,6 +72,9 @@ if TYPE_CHECKING:
     jnp.sum(x, axis="rows")  # type: ignore[arg-type]
     nn.relu("x")  # type: ignore[arg-type]
     x.shape = (2,)  # type: ignore[assignment]
+    mj.grad(3)  # type: ignore[arg-type]
+    mj.vmaps(loss)  # type: ignore[attr-defined]
+    mj.jit(loss, static_argnum=3)  # type: ignore[call-overload]
 compiled = loss.lower(params, x, y).compile()
 print(compiled, mj.devices()[0].platform, float(value), x.at[0].set(1.0))
 with mj.enable_x64(True), mj.disable_jit():

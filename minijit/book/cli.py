@@ -92,7 +92,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
     p.add_argument("--pyodide", type=Path, help="its distribution; default: its server")
     command("draft", "chapter")
-    command("stubs")
     command("renumber")
     return top
 
@@ -310,15 +309,6 @@ def do_draft(book: Book, args: Arguments) -> int:
     return 0
 
 
-def do_stubs(book: Book, args: Arguments) -> int:
-    """The types of public functions, for editors: the library's `.pyi` files."""
-    from . import stubs
-
-    changed = [p.relative_to(book.root) for p in stubs.write_stubs(book.root)]
-    print("\n".join(f"{path} is new" for path in changed) or "no change")
-    return 0
-
-
 def do_renumber(book: Book, args: Arguments) -> int:
     """Number the chapters by their order in book.toml, wherever they are named."""
     print("\n".join(renumber.renumber(book)))
@@ -345,6 +335,5 @@ COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "draft": do_draft,
     "html": do_html,
     "lite": do_lite,
-    "stubs": do_stubs,
     "renumber": do_renumber,
 }

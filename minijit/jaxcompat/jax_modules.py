@@ -11,10 +11,13 @@ Nothing of the program or of the libraries it imports is changed.  A module of J
 does not is a `Missing`: it can be imported, and says what it is when it is used.
 """
 
+from __future__ import annotations
+
 import importlib
 import runpy
 import sys
 import types
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -360,7 +363,7 @@ def install():
 
 
 @contextmanager
-def as_jax():
+def as_jax() -> Iterator[None]:
     """In a `with` block `import jax` means minijit; after it, whatever it meant before.
 
     Libraries that the block imported, and that use JAX, are imported anew after it; the

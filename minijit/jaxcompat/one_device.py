@@ -6,6 +6,11 @@
 An axis of a mesh is a named axis of size 1, over which `psum` and its like look.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from ..trace import primitives as lax
 from ..trace.api import calls
 from ..trace.api.meshes import NamedSharding, PartitionSpec, get_mesh
@@ -16,14 +21,16 @@ from ..trace.base.errors import at_line, user_source
 from ..trace.jit.jit import jit
 from ..trace.trees.pytree import tree_flatten, tree_unflatten
 from ..trace.trees.tools import broadcast_prefix, flatten_axes
+from ..trace.types import Argnums, Function, PyTree
 from ..transform.batching.vmap import Lanes, vmap, vmap_flat
 from ..transform.flat_functions import FlatFunction, check_callable
 
 
 def pmap(
-    fun, axis_name=None, *, in_axes=0, out_axes=0, static_broadcasted_argnums=(),
-    devices=None, backend=None, axis_size=None, donate_argnums=(),
-):  # fmt: skip
+    fun: Function, axis_name: Any = None, *, in_axes: PyTree = 0, out_axes: PyTree = 0,
+    static_broadcasted_argnums: Argnums = (), devices: Any = None, backend: Any = None,
+    axis_size: int | None = None, donate_argnums: Argnums = (),
+) -> Function:
     """`fun` for each part of its arguments, a part on each device (`jax.pmap`).
 
     There is one device, so that the mapped axes must have size 1.
@@ -66,9 +73,10 @@ def pmap(
 
 
 def shard_map(
-    f=None, /, *, out_specs, in_specs=None, mesh=None, axis_names=frozenset(),
-    check_vma=True, check_rep=True, auto=frozenset(),
-):  # fmt: skip
+    f: Callable[..., Any] | None = None, /, *, out_specs: PyTree,
+    in_specs: PyTree = None, mesh: Any = None, axis_names: Any = frozenset(),
+    check_vma: bool = True, check_rep: bool = True, auto: Any = frozenset(),
+) -> Any:
     """`f` of each device's part of the arguments (`jax.shard_map`).
 
     With one device a part is the whole: what `in_specs` and `out_specs` say is checked.

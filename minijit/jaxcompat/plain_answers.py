@@ -8,7 +8,11 @@
 Arguments are checked, so that what JAX rejects is rejected here.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..trace.api import calls
 from ..trace.api.devices import device_of
@@ -17,6 +21,7 @@ from ..trace.array import aval_of
 from ..trace.base.config import config
 from ..trace.core import BottomTrace, Tracer, current_trace, set_trace
 from ..trace.jit.refs import Ref
+from ..trace.types import ArrayLike, Function
 
 matmul_precisions = """
     default high highest bfloat16 tensorfloat32 float32 F16_F16_F16 F16_F16_F32
@@ -33,7 +38,7 @@ def one_of(value, allowed, what):
 
 
 @contextmanager
-def named_scope(name):
+def named_scope(name: str) -> Iterator[None]:
     """A name for the operations of a `with` block or a function; for readers only.
 
     JAX writes it into what profilers show; jaxprs are the same with and without.
@@ -43,7 +48,7 @@ def named_scope(name):
     yield
 
 
-def named_call(fun, *, name=None):
+def named_call(fun: Function, *, name: str | None = None) -> Function:
     """`fun` under a name, which is its own unless one is given.  JAX: same name."""
 
     @wraps(fun)
@@ -68,7 +73,7 @@ class CompileTimeTrace(BottomTrace):
 
 
 @contextmanager
-def ensure_compile_time_eval():
+def ensure_compile_time_eval() -> Iterator[None]:
     """Compute what is known in a `with` block now, and do not record it.
 
     Under `jit` an operation on constants is recorded like any other.  In this block it
@@ -80,7 +85,7 @@ def ensure_compile_time_eval():
 
 
 @contextmanager
-def default_matmul_precision(precision):
+def default_matmul_precision(precision: str | None) -> Iterator[None]:
     """For JAX's sake: products here are always as precise as their dtype.
 
     Functions are traced anew under another precision, and traces record it.
@@ -91,7 +96,7 @@ def default_matmul_precision(precision):
 
 
 @contextmanager
-def transfer_guard(level):
+def transfer_guard(level: str) -> Iterator[None]:
     """Accepted for JAX's sake: arrays and programs share one memory."""
     one_of(level, guard_levels, "transfer_guard")
     yield
@@ -103,7 +108,7 @@ transfer_guard_device_to_device = transfer_guard
 
 
 @contextmanager
-def default_device(device):
+def default_device(device: Any) -> Iterator[None]:
     """Jitted functions of a `with` block run there, whatever they are given.
 
     Args:
@@ -113,11 +118,11 @@ def default_device(device):
         yield
 
 
-def effects_barrier():
+def effects_barrier() -> None:
     """Wait for callbacks: they have run when a call returns.  JAX: same name."""
 
 
-def typeof(x):
+def typeof(x: ArrayLike | Ref) -> Any:
     """What is known of an array while it is traced: `ShapedArray`.  JAX: same name."""
     return x.aval if isinstance(x, Ref) else aval_of(x)
 

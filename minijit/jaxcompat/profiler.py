@@ -4,12 +4,15 @@
         step(params)
 """
 
+from __future__ import annotations
+
 import functools
 import gc
 import json
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ..run.report.kernel_log import profile, spent
 from ..trace.array import ArrayImpl
@@ -87,7 +90,7 @@ def annotate_function(func, name=None, **decorator_kwargs):
     return annotated
 
 
-def live_arrays(platform=None):
+def live_arrays(platform: str | None = None) -> list[Any]:
     """The arrays that there are and that are not deleted (`jax.live_arrays`)."""
     found = [x for x in gc.get_objects() if isinstance(x, ArrayImpl)]
     return [x for x in found if not x.is_deleted()]

@@ -8,9 +8,13 @@ may be called any number of times, or not at all if nobody needs its result; the
 is called once, each time the line runs.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +27,7 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.jaxprs.jaxpr import effectful
 from ..trace.primitives import as_array, expand_dims
 from ..trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
+from ..trace.types import PyTree
 from ..transform.batching.vmap import at_front, batch_rules, with_axis
 from ..transform.debugging import lane_of
 from ..transform.derivatives.linearize import linearize_rules
@@ -215,8 +220,9 @@ def around_types(call, callback, given, out_tree, types):
 
 
 def pure_callback(
-    callback, result_shape_dtypes, *args, sharding=None, vmap_method=None, **kwargs
-):
+    callback: Callable[..., Any], result_shape_dtypes: PyTree, *args: Any,
+    sharding: Any = None, vmap_method: str | None = None, **kwargs: Any,
+) -> Any:
     """What a Python function without side effects computes (`jax.pure_callback`).
 
     Args:

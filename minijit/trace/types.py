@@ -2,13 +2,22 @@
 
     def scale(x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None) -> Array:
 
-What the book's chapters build has few of them: there ideas come first.
+Within the library functions go without: there ideas come first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+)
 
 import numpy as np
 
@@ -41,6 +50,8 @@ DTypeLike: TypeAlias = str | type[Any] | np.dtype[Any] | SupportsDType
 # What a function takes and gives back, in the type of another that is made of it.
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
+# A function, in the type of one that takes the same arguments.
+Function = TypeVar("Function", bound=Callable[..., Any])
 # What a decorator of classes gives back.
 Class = TypeVar("Class", bound=type[Any])
 
@@ -56,5 +67,25 @@ class Traced(Generic[Args, Result]):
 
 Axis: TypeAlias = int | Sequence[int] | None
 Shape: TypeAlias = Sequence[int]
+# Which positional arguments are meant.
+Argnums: TypeAlias = int | Sequence[int]
 # Any nest of containers, with arrays for leaves.
 PyTree: TypeAlias = Any
+
+
+class JitOptions(TypedDict, total=False):
+    """What `jit` is told beside the function."""
+
+    static_argnums: Argnums | None
+    static_argnames: str | Sequence[str] | None
+    donate_argnums: Argnums | None
+    donate_argnames: str | Sequence[str] | None
+    inline: bool
+    keep_unused: bool
+    max_traces: int | None
+    globals: str | None
+    backend: str | None
+    device: Any
+    in_shardings: Any
+    out_shardings: Any
+    compiler_options: Any

@@ -4,7 +4,11 @@ A Jacobian is the derivative in each direction of a basis.  Forward mode gives o
 column a direction, reverse mode one row; `vmap` does all directions in one pass.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +18,7 @@ from ..trace.array import aval_of
 from ..trace.base.errors import at_line, user_source
 from ..trace.slicing import slice_in_dim
 from ..trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.types import Argnums, Args
 from .batching.vmap import vmap
 from .derivatives.grad_checks import check_input, chosen_arguments
 from .derivatives.linearize import jvp
@@ -55,7 +60,10 @@ def zeros_of_integers(x, row, column):
     return np.zeros(shape, dtypes.canonicalize_dtype(aval_of(x).dtype))
 
 
-def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
+def jacfwd(
+    fun: Callable[Args, Any], argnums: Argnums = 0, has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[Args, Any]:
     """The Jacobian by forward mode, a column at a time (`jax.jacfwd`).
 
     Best for functions with fewer inputs than outputs.  Of integers it is zero.
@@ -93,7 +101,10 @@ def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
     return jacobian
 
 
-def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
+def jacrev(
+    fun: Callable[Args, Any], argnums: Argnums = 0, has_aux: bool = False,
+    holomorphic: bool = False, allow_int: bool = False,
+) -> Callable[Args, Any]:
     """The Jacobian by reverse mode, a row at a time (`jax.jacrev`).
 
     Best for functions with more inputs than outputs; arguments and results are those
@@ -141,7 +152,10 @@ def check_result(fun, value, holomorphic):
 jacobian = jacrev
 
 
-def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
+def hessian(
+    fun: Callable[Args, Any], argnums: Argnums = 0, has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[Args, Any]:
     """The second derivatives: forward over reverse mode (`jax.hessian`).
 
     Returns:

@@ -9,7 +9,11 @@
 Inside another trace it is a call, which stays one: its name says the settings.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from ...trace.base.config import config
 from ...trace.core import BottomTrace, current
@@ -71,7 +75,7 @@ class FusedFunction(JitFunction):
         return FusedFunction, (self.function, self.options, self.changes)
 
 
-def fuse(fun=None, /, **settings):
+def fuse(fun: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """`fun` jitted, with other settings of fusion than those around it.
 
     Args:

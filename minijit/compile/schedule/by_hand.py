@@ -12,7 +12,11 @@ same, there is a `ScheduleError`, which says what is in the way, and what there 
 instead.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...trace.jit.jit import JitFunction, jit
 from ..decisions import loop_rules
@@ -241,7 +245,7 @@ class WithSchedule:
         return f"schedule={getattr(self.recipe, '__name__', self.recipe)}"
 
 
-def schedule(fun, recipe):
+def schedule(fun: Callable[..., Any], recipe: Any) -> Any:
     """`fun` jitted, with loops of your own in place of those that cost least.
 
     Args:

@@ -1,5 +1,7 @@
 """`print_environment_info`: what a report of a bug should say of the machine."""
 
+from __future__ import annotations
+
 import platform
 import sys
 
@@ -40,7 +42,7 @@ def environment_info():
     return "\n".join(f"{name + ':':{width}}{value}" for name, value in rows)
 
 
-def print_environment_info(return_string=False):
+def print_environment_info(return_string: bool = False) -> str | None:
     """Print the versions and the flags that a report of a bug should give.
 
     Args:

@@ -7,8 +7,12 @@
 The function is traced and compiled as for a call, and it is not run.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...compile.control.region_traffic import Growing
 from ...compile.decisions import decisions_about
@@ -24,12 +28,16 @@ from ...trace.api import calls
 from ...trace.base.config import config
 from ...trace.base.demand import add_rows
 from ...trace.jit.jit import JitFunction, jit
+from ...trace.types import Argnums
 from ..calls.planned_driver import plan_of
 from ..loading import load, rewritten
 from ..reports import call_routes, kernel_routes, kernel_rules
 
 
-def explain(fun, *args, static_argnums=None, static_argnames=None, **kwargs):
+def explain(
+    fun: Callable[..., Any], *args: Any, static_argnums: Argnums | None = None,
+    static_argnames: str | Sequence[str] | None = None, **kwargs: Any,
+) -> Any:
     """A report of what `jit` makes of a function for these arguments.
 
     Args:

@@ -18,14 +18,18 @@ What Python did around the kernels is in the file for Perfetto: calls, traces, c
 and their passes, each within what it is a part of, in a row for each thread.
 """
 
+from __future__ import annotations
+
 import inspect
 import itertools
 import threading
 import time
 import weakref
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -276,7 +280,7 @@ class TimeLine(list):
 lines: list = []
 
 
-def log_kernels(do_log=True):
+def log_kernels(do_log: bool = True) -> AbstractContextManager[Any]:
     """`with log_kernels():` prints a line for each kernel or call that runs.
 
     For the whole process: `config.update("log_kernels", True)`.
@@ -285,7 +289,7 @@ def log_kernels(do_log=True):
 
 
 @contextmanager
-def profile():
+def profile() -> Iterator[Any]:
     """`with profile() as line:` keeps what runs meanwhile, in any thread: a `TimeLine`.
 
     Of the passes of the compiler it keeps this thread's.

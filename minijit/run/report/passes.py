@@ -11,12 +11,16 @@ The passes are those of `compile/pipeline.py`, in its order, up to the Python te
 the kernels; `minijit.stages(f, x)["llvm"]` has LLVM's.  Nothing is run.
 """
 
+from __future__ import annotations
+
 import difflib
 import html
 import re
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ...compile import pipeline
 from ...compile.loops.statements import Program, Region
@@ -115,7 +119,7 @@ STEPS_STYLE = """<style>
 </style>"""
 
 
-def steps(fun):
+def steps(fun: Callable[..., Any]) -> Callable[..., Steps]:
     """A function of `fun`'s arguments: what each pass of the compiler makes of it.
 
     Args:

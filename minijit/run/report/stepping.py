@@ -9,8 +9,12 @@
 program; what is compiled afterwards is the program itself.
 """
 
+from __future__ import annotations
+
 import html
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +84,7 @@ def listed(rows, one):
     return "\n".join([*lines, f"To see one: print({one})"])
 
 
-def stages(fun, *args, **kwargs):
+def stages(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Stages:
     """What becomes of a function, step by step: `Stages`.
 
     Args:

@@ -10,8 +10,12 @@ once with the next best loops of each, and so on, in turns.  A kernel's winner h
 win once more, in a program with all the winners.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...compile.loops.statements import Kernel
 from ...compile.schedule.choose import (
@@ -31,6 +35,7 @@ from ...trace.core import Tracer
 from ...trace.jit.jit import JitFunction, clear_caches, jit
 from ...trace.jit.signature import sort_arguments
 from ...trace.trees.pytree import tree_leaves
+from ...trace.types import Argnums
 from ..values import to_array
 from ..winners import keep_winner, key_of
 from .kernel_log import steps_of, with_clocks
@@ -108,7 +113,10 @@ class Tuned:
     __repr__ = __str__
 
 
-def tune(fun, *, static_argnums=None, static_argnames=None):
+def tune(
+    fun: Callable[..., Any], *, static_argnums: Argnums | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """A function of `fun`'s arguments that measures its kernels' loops, and keeps the
     fastest.
 

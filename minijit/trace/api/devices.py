@@ -9,7 +9,10 @@ Programs written for JAX ask such questions.  Arrays are on the CPU unless one a
 another device; those on a GPU answer for themselves, in `run/cuda/arrays.py`.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..array import ArrayImpl
 from ..base.config import config
@@ -125,7 +128,7 @@ def device_of(device):
     return wanted
 
 
-def devices(backend=None):
+def devices(backend: str | None = None) -> list[Device]:
     """All devices of a backend, which is the CPU unless named.  JAX: `jax.devices`."""
     backend = "cpu" if backend is None else backend
     if backend not in platforms:
@@ -136,41 +139,43 @@ def devices(backend=None):
     return platforms[backend]()
 
 
-def local_devices(process_index=None, backend=None, host_id=None):
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: Any = None
+) -> list[Device]:
     """The devices of a process: all of them.  JAX: `jax.local_devices`."""
     if process_index not in (None, 0):
         raise ValueError(f"Unknown process_index {process_index}")
     return devices(backend)
 
 
-def device_count(backend=None):
+def device_count(backend: str | None = None) -> int:
     """How many devices there are.  JAX: `jax.device_count`."""
     return len(devices(backend))
 
 
-def local_device_count(backend=None):
+def local_device_count(backend: str | None = None) -> int:
     """How many devices this process has.  JAX: `jax.local_device_count`."""
     return len(devices(backend))
 
 
-def process_index(backend=None):
+def process_index(backend: str | None = None) -> int:
     """The number of this process: 0.  JAX: `jax.process_index`."""
     devices(backend)
     return 0
 
 
-def process_count(backend=None):
+def process_count(backend: str | None = None) -> int:
     """How many processes compute together: 1.  JAX: `jax.process_count`."""
     devices(backend)
     return 1
 
 
-def process_indices(backend=None):
+def process_indices(backend: str | None = None) -> list[int]:
     """The numbers of all processes: [0].  JAX: `jax.process_indices`."""
     return list(range(process_count(backend)))
 
 
-def default_backend():
+def default_backend() -> str:
     """The name of the platform that computes: "cpu".  JAX: same name."""
     return cpu.platform
 

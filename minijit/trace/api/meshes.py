@@ -7,15 +7,20 @@ An array that is split over one device lies there whole.  A program that names a
 which the mesh does not have is told, as JAX tells it.
 """
 
+from __future__ import annotations
+
 import enum
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..base.config import config
 from ..base.errors import at_line, user_source
+from ..types import Shape
 from .devices import Sharding, cpu
 
 
@@ -46,7 +51,7 @@ class PartitionSpec:
     UNCONSTRAINED = Unconstrained()
     unreduced = reduced = frozenset()
 
-    def __init__(self, *partitions):
+    def __init__(self, *partitions: Any) -> None:
         self._partitions = tuple(map(self.canonical, partitions))
 
     @staticmethod
@@ -215,7 +220,10 @@ config.define("mesh", None, "set by set_mesh: the mesh around us", changes_trace
 P = PartitionSpec
 
 
-def make_mesh(axis_shapes, axis_names, axis_types=None, *, devices=None):
+def make_mesh(
+    axis_shapes: Shape, axis_names: Sequence[str], axis_types: Any = None, *,
+    devices: Sequence[Any] | None = None,
+) -> Mesh:
     """A mesh of the devices there are.  JAX: `jax.make_mesh`."""
     given = [cpu] if devices is None else list(devices)
     axis_shapes = tuple(axis_shapes)
@@ -247,7 +255,7 @@ def use_mesh(mesh):
 class set_mesh:
     """`set_mesh(mesh)` from here on; `with set_mesh(mesh):` for a block."""
 
-    def __init__(self, mesh):
+    def __init__(self, mesh: Any) -> None:
         self.before, self.mesh = config.mesh, mesh
         config.update("mesh", mesh or None)
 
@@ -266,7 +274,9 @@ class NamedSharding(Sharding):
     spec: PartitionSpec
     memory_kind: str | None = "device"
 
-    def __init__(self, mesh, spec, *, memory_kind=None):
+    def __init__(
+        self, mesh: Any, spec: Any, *, memory_kind: str | None = None
+    ) -> None:
         spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         fields = ("device", cpu), ("mesh", mesh), ("spec", spec)
         for name, value in (*fields, ("memory_kind", memory_kind or "device")):

@@ -6,11 +6,13 @@
     compiled(x)                        # runs it, and never traces
 """
 
+from __future__ import annotations
+
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
 from ..array import ArrayImpl, aval_of, to_numpy
@@ -23,6 +25,7 @@ from ..jit.signature import aval_of_leaf
 from ..primitives import as_array, broadcast, convert
 from ..trees.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..trees.tools import broadcast_prefix
+from ..types import PyTree, Result
 from .calls import check_arguments
 
 
@@ -31,7 +34,7 @@ class ShapeDtypeStruct:
     """A shape and a dtype where an array would do: for `lower` and `eval_shape`."""
 
     shape: tuple
-    dtype: np.dtype
+    dtype: Any
     weak_type: bool = False
     sharding: object = None
 
@@ -93,6 +96,10 @@ class Lowered:
       donate_argnums: the positions of the leaves that are donated.
     """
 
+    if TYPE_CHECKING:  # more attributes are given to it
+
+        def __getattr__(self, name: str) -> Any: ...
+
     def __init__(self, entry, arguments):
         self.entry = entry
         entry.donations.tell()
@@ -123,11 +130,11 @@ class Lowered:
         """Itself: a trace and what it is lowered to are one thing here."""
         return self
 
-    def as_text(self, dialect=None):
+    def as_text(self, dialect: str | None = None) -> str:
         """The jaxpr as text."""
         return str(self.jaxpr)
 
-    def compile(self, compiler_options=None):
+    def compile(self, compiler_options: Any = None) -> Compiled:
         """The program the executor makes of the jaxpr: `Compiled`."""
         return Compiled(self)
 
@@ -138,6 +145,10 @@ class Compiled:
     Attributes:
       fallbacks: the names of primitives that run uncompiled, by their eval rules.
     """
+
+    if TYPE_CHECKING:  # more attributes are given to it
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, lowered):
         self.lowered = lowered
@@ -169,7 +180,7 @@ class Compiled:
         calls = ", ".join(f".as_text({name})" for name in ["", *texts])
         return [*facts, f"  read it: {calls}"]
 
-    def as_text(self, dialect=None):
+    def as_text(self, dialect: str | None = None) -> str:
         """The generated source, where the executor writes one; else the jaxpr.
 
         Args:
@@ -185,7 +196,7 @@ class Compiled:
             return texts[dialect]()
         return getattr(self.executable, "source", None) or self.lowered.as_text()
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise TypeError(
@@ -250,7 +261,7 @@ def all_eqns(jaxpr):
 stages |= {"lowered": Lowered}
 
 
-def eval_shape(fun, *args, **kwargs):
+def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> PyTree:
     """The shapes and dtypes of `fun(*args, **kwargs)`, without computing it.
 
     Args: arrays, numbers, `ShapeDtypeStruct`s, and trees of them.
@@ -271,7 +282,7 @@ def value_of_struct(x):
     return broadcast(convert(0, x.dtype, x.weak_type), x.shape)
 
 
-def block_until_ready(x):
+def block_until_ready(x: Result) -> Result:
     """`x` itself, once it is computed: on the CPU that is when a call returns."""
     for leaf in tree_leaves(x):
         if isinstance(leaf, ArrayImpl):
@@ -283,7 +294,10 @@ def block_until_ready(x):
 putters = {"put": lambda x, device: as_array(x), "like": lambda x, other: x}
 
 
-def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
+def device_put(
+    x: PyTree, device: Any = None, *, src: Any = None, donate: Any = False,
+    may_alias: Any = None,
+) -> PyTree:
     """A tree of arrays out of a tree of numbers, NumPy arrays and arrays.
 
     Args:
@@ -297,7 +311,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     return tree_unflatten(tree, map(putters["put"], leaves, each))
 
 
-def device_get(x):
+def device_get(x: PyTree) -> PyTree:
     """A tree of NumPy arrays out of a tree of arrays; keys stay what they are."""
     return tree_map(array_of_host, x)
 

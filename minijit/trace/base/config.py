@@ -11,10 +11,13 @@ a trace records; `config.trace_key()` is their values, and part of every cache k
 Others change what a call does besides: no call takes a short way while one is set.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from .demand import add_rows
 from .locks import Lock
@@ -136,7 +139,7 @@ class Config:
             f"Unrecognized config option: {name}; the options are {known}"
         )
 
-    def update(self, name, value):
+    def update(self, name: str, value: Any) -> None:
         """Set a flag for the whole process, as `jax.config.update` does."""
         name = self.check(name, value)
         try:
@@ -237,21 +240,21 @@ def jit_is_disabled():
     return overrides.get("disable_jit", flag) if overrides else flag
 
 
-def enable_x64(new_val=True):
+def enable_x64(new_val: bool = True) -> AbstractContextManager[Any]:
     """`with enable_x64(True):` keeps 64-bit types.  JAX: `jax.enable_x64`."""
     return config.override("enable_x64", new_val)
 
 
-def disable_jit(disable=True):
+def disable_jit(disable: bool = True) -> AbstractContextManager[Any]:
     """`with disable_jit():` runs jitted functions as Python.  JAX: same name."""
     return config.override("disable_jit", disable)
 
 
-def log_compiles(do_log=True):
+def log_compiles(do_log: bool = True) -> AbstractContextManager[Any]:
     """`with log_compiles():` prints each trace and compile.  JAX: same name."""
     return config.override("log_compiles", do_log)
 
 
-def checking_leaks():
+def checking_leaks() -> AbstractContextManager[Any]:
     """`with checking_leaks():` finds the line that keeps a tracer.  JAX: same name."""
     return config.override("check_tracer_leaks", True)

@@ -15,7 +15,11 @@ a variable is assigned once.  The grammar:
 traced function used without being given them.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +40,7 @@ from ..base.errors import Source, on_behalf_of, user_source
 from ..base.tracer_errors import leaked_tracer
 from ..core import Trace, Tracer, current_trace, set_trace
 from ..origins import origin
+from ..types import Argnums, Args
 from .memory import memoised
 from .text import eqn_text, jaxpr_text, subjaxprs as subjaxprs
 
@@ -392,7 +397,10 @@ def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr", arrays_s
     return ClosedJaxpr(jaxpr, consts), out_tree
 
 
-def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
+def make_jaxpr(
+    fun: Callable[Args, Any], static_argnums: Argnums = (), axis_env: Any = None,
+    return_shape: bool = False,
+) -> Callable[Args, Any]:
     """A function that takes `fun`'s arguments and returns its jaxpr (`jax.make_jaxpr`).
 
     Args:

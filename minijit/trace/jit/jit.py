@@ -15,9 +15,9 @@ What runs a jaxpr is a row of the table `executors`.  This module has the plaine
 
 from __future__ import annotations
 
-from ..types import Args, Result, Traced
+from ..types import Args, JitOptions, Result, Traced
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, overload, Unpack
 import functools
 from dataclasses import dataclass
 
@@ -188,7 +188,7 @@ class Entry(Upkeep):
         return jit_p.bind(*args, name=self.name, jaxpr=self.closed, **self.params())
 
 
-class JitFunction(Jitted):
+class JitFunction(Jitted[Args, Result]):
     """What `jit` returns; called, it uses the `Entry` that `look_up` gives."""
 
     def look_up(self, args, kwargs):
@@ -249,6 +249,14 @@ capture_rules |= {
 }
 
 
+@overload
+def jit(
+    fun: Callable[Args, Result], /, **options: Unpack[JitOptions]
+) -> JitFunction[Args, Result]: ...
+@overload
+def jit(
+    **options: Unpack[JitOptions],
+) -> Callable[[Callable[Args, Result]], JitFunction[Args, Result]]: ...
 def jit(
     fun=None, /, *, static_argnums=None, static_argnames=None, donate_argnums=None,
     donate_argnames=None, inline=False, keep_unused=False, max_traces=None,
@@ -317,7 +325,7 @@ def where_known(
 cache_clearers = [plans.clear, remembered_avals.cache_clear]
 
 
-def clear_caches():
+def clear_caches() -> None:
     """Forget every trace and every compiled program; the next calls make new ones."""
     with lock:
         generation[0] += 1

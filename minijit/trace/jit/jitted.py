@@ -6,24 +6,30 @@ is ready, sees that what it captured has changed, and can be copied, bound as a 
 and lowered (`Jitted`).
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
 import sys
 import time
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from ..arguments import function_name
 from ..base.config import config, jit_is_disabled
 from ..base.frames import leave_out_frames
 from ..base.turns import Turn, lock, turns
 from ..core import BottomTrace, current, result_checks
+from ..types import Args, Result
 from .donation import delete_donated, donations, passed_on, refuse_twice, renewed
 from .retrace import finished, log_compile, trace_list
 from .signature import sort_arguments
 from .stale_globals import globals_changed, watches_globals
 from .stores import Shortcuts, Table, generation, missed
+
+if TYPE_CHECKING:
+    from ..api.stages import Lowered
 
 
 class Upkeep:
@@ -111,7 +117,7 @@ overrides = config.overrides
 stages: dict = {}
 
 
-class Jitted:
+class Jitted(Generic[Args, Result]):
     """What a jitted function is for Python, and how its traces stay true.
 
     Attributes:
@@ -125,6 +131,7 @@ class Jitted:
 
     # (args, kwargs) -> (leaves, `Entry`)
     look_up: Callable
+    traces: Any
 
     def __init__(self, function, options):
         functools.update_wrapper(self, function)
@@ -150,7 +157,7 @@ class Jitted:
     def __repr__(self):
         return f"<jitted function {function_name(self.function)}>"
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
         plain = type(current.trace) is BottomTrace and not overrides.values
         if plain:
             for call in self.shortcuts.calls:
@@ -202,7 +209,7 @@ class Jitted:
         captures = self.watched.get(key)
         return captures and globals_changed(self.function, self.options, captures)
 
-    def lower(self, *args, **kwargs):
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The function traced for these arguments, or for their shapes: `Lowered`."""
         leaves, entry = self.look_up(args, kwargs)
         call = sort_arguments(self.options, args, kwargs)
@@ -210,11 +217,11 @@ class Jitted:
 
     trace = lower
 
-    def eval_shape(self, *args, **kwargs):
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The result's shapes and dtypes: a tree of `ShapeDtypeStruct`."""
         return self.lower(*args, **kwargs).out_info
 
-    def clear_cache(self):
+    def clear_cache(self) -> None:
         """Forget this function's traces; the next call makes new ones."""
         with lock:
             self.entries.clear()
@@ -230,5 +237,5 @@ class Jitted:
         # A copy, deep or not, is jitted anew.
         return type(self), (self.function, self.options)
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

@@ -16,6 +16,8 @@ results back (`RefsOutside`).  A ref that was made in a trace belongs to this tr
 is nothing but a name for a value; so derivatives and `vmap` need no rules for refs.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +31,7 @@ from ..jaxprs.jaxpr import JaxprTrace, flattening
 from ..primitives import as_array, convert
 from ..trees.keys import keystr
 from ..trees.paths import tree_flatten_with_path
+from ..types import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class Ref:
         return Ref, (read(self),)
 
 
-def new_ref(init_val, *, memory_space=None, kind=None):
+def new_ref(init_val: ArrayLike, *, memory_space: Any = None, kind: Any = None) -> Ref:
     """A mutable array with an initial value (`jax.new_ref`).
 
     Args:
@@ -117,12 +120,12 @@ def new_ref(init_val, *, memory_space=None, kind=None):
     return Ref(init_val)
 
 
-def empty_ref(ty, memory_space=None):
+def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     """A ref of a type, whose value is not to be read yet; here it is zero."""
     return new_ref(np.zeros(ty.shape, ty.dtype), memory_space=memory_space)
 
 
-def freeze(ref):
+def freeze(ref: Ref) -> Array:
     """The last value of a ref, which must not be used any more (`jax.freeze`)."""
     value = read(check_ref(ref, "freeze"))
     if level(current.trace) is not ref._owner:
@@ -134,7 +137,7 @@ def freeze(ref):
     return value
 
 
-def free_ref(ref):
+def free_ref(ref: Ref) -> tuple[()]:
     """Say that a ref will not be used any more (`jax.ref.free_ref`)."""
     freeze(ref)
     return ()

@@ -5,8 +5,11 @@
     vmap(vmap(f))                   # of each xs[i, j]
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ...trace import primitives as lax
 from ...trace.arguments import wraps
@@ -18,6 +21,7 @@ from ...trace.jaxprs.memory import memoised
 from ...trace.jit.jit import jit_p
 from ...trace.trees.pytree import tree_flatten
 from ...trace.trees.tools import flatten_axes
+from ...trace.types import Function, PyTree
 from ..closed_jaxprs import apply_closed, info_of, rebind, trace_closed
 from ..derivatives.linearize import add_any_p
 from ..flat_functions import FlatFunction, check_callable
@@ -195,8 +199,9 @@ def vmap_flat(f, lanes, values, axes):
 
 
 def vmap(
-    fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_name=None
-):
+    fun: Function, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: Any = None,
+    axis_size: int | None = None, spmd_axis_name: Any = None,
+) -> Function:
     """A function that applies `fun` along an axis of its arguments (`jax.vmap`).
 
     Args:

@@ -7,8 +7,12 @@ A rule of one's own differentiates by arguments only.  So a solver that is given
 function, and has a rule, wants as arguments what that function captured.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import update_wrapper
+from typing import Any
 
 from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of
@@ -17,6 +21,7 @@ from ...trace.jaxprs.jaxpr import eval_jaxpr, trace_to_jaxpr
 from ...trace.jit.jit import jit
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_structure, tree_unflatten
 from ...trace.trees.tools import Partial
+from ...trace.types import Argnums, PyTree
 from ..derivatives.grad_checks import chosen_arguments
 from ..derivatives.transpose import vjp
 from ..flat_functions import FlatFunction, check_callable
@@ -25,7 +30,7 @@ from .custom_derivatives import custom_vjp
 from .rule_checks import CustomVJPPrimal
 
 
-def custom_gradient(fun):
+def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     """A function that returns its result and its pull-back (`jax.custom_gradient`).
 
     `fun(*args)` returns (result, vjp), where vjp(cotangent) gives a cotangent for each
@@ -59,7 +64,9 @@ class Carried:
         return (cts,) if alone else tuple(cts)
 
 
-def closure_convert(fun, *example_args):
+def closure_convert(
+    fun: Callable[..., Any], *example_args: PyTree
+) -> tuple[Callable[..., Any], list[Any]]:
     """A function that captures no tracers, and what it did (`jax.closure_convert`).
 
     Returns:
@@ -99,7 +106,10 @@ def converted_closure(fun, example_args, wanted):
     return converted, captured
 
 
-def fwd_and_bwd(fun, argnums, has_aux=False, jitted=True):
+def fwd_and_bwd(
+    fun: Callable[..., Any], argnums: Argnums, has_aux: bool = False,
+    jitted: bool = True,
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The forward and the backward pass as two functions (`jax.fwd_and_bwd`).
 
     Each is compiled once, and they may be called in any order and number.

@@ -7,7 +7,11 @@ be found before, because at some point (at zero, for instance) every function ha
 linear part, and its transpose would look right.
 """
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 from ...trace import dtypes, primitives as lax
 from ...trace.arguments import TraceInfo, function_name
@@ -17,13 +21,16 @@ from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
 from ...trace.jit.jit import jit_p
 from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ...trace.trees.tools import Partial
+from ...trace.types import PyTree
 from ..flat_functions import FlatFunction
 from ..tangents import dense
 from .grad_checks import check_cotangents
 from .transpose import Linear, backward, transpose_rules
 
 
-def linear_transpose(fun, *primals, reduce_axes=()):
+def linear_transpose(
+    fun: Callable[..., Any], *primals: PyTree, reduce_axes: Any = ()
+) -> Callable[..., Any]:
     """The transpose of a linear function (`jax.linear_transpose`).
 
     Args:

@@ -13,9 +13,13 @@ A zero tangent is `None`.  `nonzero` says which arguments have one that is not, 
 rule computes only residuals that somebody uses.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +49,7 @@ from ...trace.jaxprs.memory import memoised
 from ...trace.jit.jit import jit_p
 from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ...trace.trees.tools import Partial
+from ...trace.types import PyTree
 from ..closed_jaxprs import apply_closed, close, drop_dead, fill, info_of, present
 from ..flat_functions import FlatFunction
 from ..tangents import (
@@ -387,7 +392,9 @@ linearize_rules |= {jit_p: call_rule}
 
 # chapter 7, brought along
 
-def jvp(fun, primals, tangents, has_aux=False):
+def jvp(
+    fun: Callable[..., Any], primals: PyTree, tangents: PyTree, has_aux: bool = False
+) -> Any:
     """Forward mode: the derivative in one direction (`jax.jvp`).
 
     Args:
@@ -434,7 +441,7 @@ class PushForward:
         return tree_unflatten(self.out_tree, list(outs))
 
 
-def linearize(fun, *primals, has_aux=False):
+def linearize(fun: Callable[..., Any], *primals: PyTree, has_aux: bool = False) -> Any:
     """`fun` at a point, and its derivative there as a function (`jax.linearize`).
 
     `fun` runs once, however often the derivative is applied.

@@ -4,10 +4,14 @@
     grad(loss)(params)
 """
 
+from __future__ import annotations
+
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
+from typing import Any
 
 from ...trace import primitives as lax
 from ...trace.arguments import wraps
@@ -19,6 +23,7 @@ from ...trace.jaxprs.memory import memoised
 from ...trace.jit.jit import jit_p
 from ...trace.slicing import dynamic_update_slice, pad
 from ...trace.trees.pytree import tree_leaves, tree_unflatten
+from ...trace.types import Argnums, Args, PyTree, Result
 from ..closed_jaxprs import fill, info_of, present, rebind, trace_closed
 from ..flat_functions import check_callable
 from ..tangents import tangent_aval, tangent_out, zeros
@@ -262,7 +267,7 @@ class PullBack(PushForward):
         return tree_unflatten(self.in_tree, list(outs))
 
 
-def vjp(fun, *primals, has_aux=False):
+def vjp(fun: Callable[..., Any], *primals: PyTree, has_aux: bool = False) -> Any:
     """Reverse mode: the result and the pull-back of cotangents (`jax.vjp`).
 
     Args:
@@ -280,8 +285,9 @@ def vjp(fun, *primals, has_aux=False):
 
 
 def value_and_grad(
-    fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=()
-):
+    fun: Callable[Args, Result], argnums: Argnums = 0, has_aux: bool = False,
+    holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = (),
+) -> Callable[Args, tuple[Result, Any]]:
     """A function that returns `fun`'s value and gradient (`jax.value_and_grad`).
 
     Args:
@@ -321,8 +327,9 @@ def one_like(value):
 
 
 def grad(
-    fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=()
-):
+    fun: Callable[Args, Any], argnums: Argnums = 0, has_aux: bool = False,
+    holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = (),
+) -> Callable[Args, Any]:
     """A function that returns `fun`'s gradient (`jax.grad`).
 
     Arguments and errors are those of `value_and_grad`; with `has_aux` the function

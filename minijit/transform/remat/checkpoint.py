@@ -9,8 +9,12 @@ The backward pass starts by running the part after the cut again: a slice of the
 by whole equations.  With the linear equations it is one equation `checkpoint`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ...trace.arguments import function_name, wraps
 from ...trace.array import aval_of, shape_rules
@@ -20,6 +24,7 @@ from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, Var, needed_equations
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.refs import read, write_back
 from ...trace.trees.pytree import tree_flatten, tree_unflatten
+from ...trace.types import Argnums
 from ..batching.vmap import batch_rules, call_rule as batch_call
 from ..closed_jaxprs import apply_closed, drop_dead, fill, present
 from ..derivatives.joint_calls import call_joint
@@ -151,9 +156,10 @@ batch_rules |= {checkpoint_p: partial(batch_call, checkpoint_p)}
 
 
 def checkpoint(
-    fun=None, *, policy=None, prevent_cse=True, static_argnums=(), budget_bytes=None,
-    concrete=None,
-):  # fmt: skip
+    fun: Callable[..., Any] | None = None, *, policy: Any = None,
+    prevent_cse: bool = True, static_argnums: Argnums = (),
+    budget_bytes: int | None = None, concrete: Any = None,
+) -> Any:
     """A function whose residuals are computed again when needed (`jax.checkpoint`).
 
     Args:

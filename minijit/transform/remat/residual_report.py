@@ -1,6 +1,10 @@
 """What is kept between a forward and a backward pass, in words: `saved_residuals`."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ...trace.array import aval_of
 from ...trace.base.errors import Source, folded
@@ -90,7 +94,7 @@ def bytes_held(aval):
     return aval.nbytes, 0
 
 
-def saved_residuals(fun, *args, **kwargs):
+def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What reverse mode of `fun` keeps between its two passes.
 
     Args:
