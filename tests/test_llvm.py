@@ -367,6 +367,9 @@ np.testing.assert_allclose(
     mj.jit(f)(x, y), (np.tanh(x @ y) + np.sin(x) * 3).sum(1), 1e-4, 1e-3
 )
 np.testing.assert_array_equal(mj.jit(lambda x: x + x)(halves), halves + halves)
+# As many numbers are added up side by side, whatever the length of a vector.
+total, wanted = mj.jit(jnp.sum)(np.full(1_000_000, 0.1, "f4")), 1e6 * np.float32(0.1)
+assert abs(total / wanted - 1) < 50 / 2**24
 text = mj.jit(f).lower(x, y).compile().as_text("llvm")
 machine = llvm_target.shared_machine("thorough")
 code = machine.emit_assembly(llvm_engine.optimised(text))

@@ -10,16 +10,22 @@ and then it finds none; and of a longer one, whose vectors it has made, several 
 all, for as long as they fit into what the machine's description calls a buffer, which
 is up to 512 instructions.  So all loops but the shortest bear a note, and so do the
 loops around them: some run three to eight times as fast with it, and some are compiled
-in half the time.  And a loop that stores where an array says stays without vectors: to
-take each number's place out of a vector takes three times as long as the loop.
+in half the time.  A loop with the note would have one vector of accumulators for each
+total: where vectors are short it is told to have several, so that as many numbers are
+added up side by side, and rounded as often, on each machine.  And a loop that stores
+where an array says stays without vectors: to take each number's place out of a vector
+takes three times as long as the loop.
 """
 
 from ...compile.loops.expressions import Load
 from ...compile.loops.graphs import postorder
-from ...compile.loops.statements import For, Store, statements
+from ...compile.loops.statements import For, Step, Store, statements
+from .target import vector_bytes
 
 # Loops of fewer steps are written out: they have no whole vector of floats in them.
 FEWEST_STEPS = 8
+# Bytes of accumulators that a total has: as many as the longest vectors hold.
+ACCUMULATED = 64
 
 
 class Notes:
@@ -49,6 +55,9 @@ class Notes:
         words = []
         if isinstance(extent, str) or is_kept(stmt):
             words.append('!"llvm.loop.unroll.disable"')
+            accumulators = ACCUMULATED // vector_bytes()
+            if accumulators > 1 and any(isinstance(s, Step) for s in stmt.body):
+                words.append(f'!"llvm.loop.interleave.count", i32 {accumulators}')
         if stores_where_told(stmt):
             words.append('!"llvm.loop.vectorize.enable", i1 false')
         return self.note_at_end(*words) if words else ""
