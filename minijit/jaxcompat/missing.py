@@ -59,7 +59,7 @@ jax_names = {
     "experimental": table([
         (
             "array_serialization buffer_callback colocated_python compilation_cache "
-            "compute_on control_deps custom_partitioning fused jax2tf jet key_reuse "
+            "compute_on control_deps custom_partitioning fused jax2tf key_reuse "
             "pallas profiler rnn roofline scheduling_groups "
             "serialize_executable shard_alike source_mapper sparse topologies transfer "
             "xla_metadata EArray cur_qdd primal_tangent_dtype",
