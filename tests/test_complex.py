@@ -162,13 +162,6 @@ def test_both_parts_are_read_before_one_is_written():
     agree(turn, x)
 
 
-def test_single_elements():
-    at = np.array([1, 2, 2])
-    agree(lambda z: (z.at[at].add(z[:3]), z.at[1].set(3j), z.at[at].add(-1j)), x)
-    agree(lambda z: lax.dynamic_update_slice(z, z[:2] * 1j, (3,)), x)
-    agree(lambda z: z[at] * z[::-1][:3], x, kernels=1)
-
-
 def test_what_stays_uncompiled_says_so():
     agree(lambda z: z.prod(), x, left=["reduce_prod"], tolerance=1e-5)
     agree(lambda z: jnp.sort(z) * 2, x, left=["sort"])
@@ -179,21 +172,6 @@ def test_what_stays_uncompiled_says_so():
 
 
 # ---- loops
-
-
-def test_a_fractal_is_native():
-    c = 2 * numbers(4, 5)
-
-    def escape(c):
-        def step(i, state):
-            z, n = state
-            z = jnp.where(abs(z) < 2, z * z + c, z)
-            return z, n + (abs(z) < 2)
-
-        return lax.fori_loop(0, 20, step, (0 * c, jnp.zeros(c.shape, "int32")))[1]
-
-    agree(escape, c)
-    agree(lambda c: mj.vmap(mj.vmap(escape))(c), c)
 
 
 def test_loops_and_branches():

@@ -385,31 +385,6 @@ def test_forms_of_cond_map_and_loops():
         assert "while" in str(mj.make_jaxpr(up_to)(3)) and up_to(3) == 4
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 13])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_associative_scan(n, reverse):
-    x = np.arange(1.0, n + 1).reshape(n, 1) * np.array([1.0, 0.5])
-    got = lax.associative_scan(jnp.add, x, reverse=reverse)
-    want = np.cumsum(x[::-1], 0)[::-1] if reverse else np.cumsum(x, 0)
-    np.testing.assert_allclose(got, want)
-
-    # A linear recurrence h[t] = a[t] h[t-1] + b[t], as pairs.
-    combine = lambda left, right: (left[0] * right[0], right[0] * left[1] + right[1])
-    a, b = np.linspace(0.5, 1.5, n), np.linspace(-1.0, 1.0, n)
-    h, wanted = 0.0, []
-    for i in range(n):
-        h = a[i] * h + b[i]
-        wanted.append(h)
-    np.testing.assert_allclose(lax.associative_scan(combine, (a, b))[1], wanted)
-    slopes = mj.grad(lambda b: jnp.sum(lax.associative_scan(combine, (a, b))[1]))(b)
-    step = mj.grad(
-        lambda b: jnp.sum(
-            lax.scan(lambda h, ab: (ab[0] * h + ab[1],) * 2, 0.0, (a, b))[1]
-        )
-    )(b)
-    np.testing.assert_allclose(slopes, step)
-
-
 @pytest.mark.parametrize("transform", [lambda f: f, mj.jit])
 def test_no_lanes(transform):
     """A vmap over nothing: no lane to borrow from, none to choose."""
@@ -579,19 +554,6 @@ def test_a_branch_that_is_given_twice_is_traced_once():
 
 
 @pytest.mark.chapter(13)
-def test_cond_is_one_equation_and_a_select_in_its_effect_on_lanes():
-    relu = lambda x: lax.cond(x > 0, lambda x: x, lambda x: 0.0 * x, x)
-    assert [e.primitive.name for e in mj.make_jaxpr(relu)(1.0).eqns][-1] == "cond"
-    xs = jnp.array([-1.0, 2.0, -3.0])
-    np.testing.assert_array_equal(mj.vmap(relu)(xs), [0.0, 2.0, 0.0])
-    np.testing.assert_array_equal(mj.vmap(mj.grad(relu))(xs), [0.0, 1.0, 0.0])
-    # A predicate without lanes is still one branch for all.
-    shared = mj.vmap(lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x), in_axes=(None, 0))
-    names = [e.primitive.name for e in mj.make_jaxpr(shared)(True, xs).eqns]
-    assert names.count("cond") == 1 and "select_n" not in names
-
-
-@pytest.mark.chapter(13)
 def test_disable_jit_lets_python_look_inside():
     halves = []
 
@@ -616,18 +578,6 @@ def test_reverse_mode_where_the_number_of_steps_is_traced():
     assert float(mj.grad(by_traced)(2.0)) == 32.0
     assert float(mj.jvp(by_traced, (2.0,), (1.0,))[1]) == 32.0
     assert float(mj.grad(mj.grad(by_traced))(2.0)) == 48.0
-
-
-@pytest.mark.chapter(13)
-@pytest.mark.parametrize("unroll", [1, 2, 3, 7, True, False])
-def test_unrolling_changes_nothing_but_the_param(unroll):
-    xs = jnp.arange(7.0)
-    step = lambda c, x: (jnp.sin(c) + x, c)
-    f = lambda xs, unroll: lax.scan(step, 0.5, xs, unroll=unroll)
-    for got, want in zip(f(xs, unroll), f(xs, 1), strict=True):
-        np.testing.assert_array_equal(got, want)
-    eqn = mj.make_jaxpr(lambda xs: f(xs, unroll))(xs).eqns[-1]
-    assert eqn.params["unroll"] == (7 if unroll is True else max(int(unroll), 1))
 
 
 @pytest.mark.chapter(13)

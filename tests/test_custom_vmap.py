@@ -33,33 +33,6 @@ def test_the_rule_is_asked_under_vmap_only():
     assert seen == [(3, [True, False], (3,), ())]
 
 
-def test_lanes_come_on_axis_0():
-    f, seen = marked()
-    vmap(f, in_axes=(None, 1))(1.0, np.ones((2, 3), np.float32))
-    assert seen == [(3, [False, True], (), (3, 2))]
-
-
-def test_twice():
-    """The rule's own result is an ordinary computation to the outer vmap."""
-    f, seen = marked()
-    x = np.ones((2, 3), np.float32)
-    found = vmap(vmap(f, in_axes=(0, None)), in_axes=(0, None))(x, 2.0)
-    assert found["z"].tolist() == [[102] * 3] * 2 and len(seen) == 1
-
-
-def test_captured_values():
-    """What the function closes over may be traced, like the rest of a program."""
-    def outer(a, x):
-        f = custom_vmap(lambda x: a * x)
-        f.def_vmap(lambda n, batched, x: (a * x + 100, batched[0]))
-        return f(x)
-
-    x = np.arange(3.0, dtype=np.float32)
-    assert jit(outer)(2.0, 3.0) == 6
-    assert vmap(outer, in_axes=(None, 0))(2.0, x).tolist() == [100, 102, 104]
-    assert jit(vmap(outer, in_axes=(None, 0)))(2.0, x).tolist() == [100, 102, 104]
-
-
 def test_the_jaxpr():
     f, _ = marked()
     assert "custom_vmap_call" in str(make_jaxpr(f)(1.0, 2.0))

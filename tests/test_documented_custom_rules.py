@@ -113,39 +113,6 @@ def test_forward_over_reverse_where_fwd_calls_the_function():
     close(jit(vmap(hessian(f)))(three), -np.sin(three))
 
 
-def second_order(f, x, v):
-    """The Hessian of a sum of f's results times v, in four orders of modes."""
-    s = lambda x: jnp.sum(f(x) * v)
-    return [
-        grad(lambda x: jnp.vdot(grad(s)(x), v))(x),
-        jvp(grad(s), (x,), (v,))[1],
-        grad(lambda x: jvp(s, (x,), (v,))[1])(x),
-    ]
-
-
-def test_a_rule_is_applied_alike_wherever_the_function_stands():
-    """Even where it is not the function's derivative, so that orders could differ."""
-    f = with_jvp(
-        lambda x: jnp.sin(x) * x,
-        lambda p, t: (f(*p), 2 * (jnp.cos(p[0]) * p[0] + jnp.sin(p[0])) * t[0]),
-    )
-    half = lambda x: f(x) / 2
-    places = {
-        "plain": lambda x: half(half(x)),
-        "scan": lambda x: lax.scan(lambda c, _: (half(c), None), x, length=2)[0],
-        "loop": lambda x: lax.fori_loop(0, 2, lambda i, c: half(c), x),
-        "jit": lambda x: jit(half)(jit(half)(x)),
-        "cond": lambda x: lax.cond(x[0] < 9, lambda x: half(half(x)), jnp.sin, x),
-        "vmap": lambda x: vmap(lambda x: half(half(x)))(x),
-        "checkpoint": lambda x: mj.checkpoint(half)(mj.checkpoint(half)(x)),
-    }
-    v = np.float32([1, 0.5, -2])
-    wanted = second_order(places["plain"], three, v)[0]
-    for place in places.values():
-        for found in second_order(place, three, v):
-            close(found, wanted, rtol=1e-4)
-
-
 def test_a_jvp_rule_that_asks_jvp_of_a_function_with_a_vjp_rule():
     """Forward mode would be impossible; in reverse mode only bwd is asked."""
     call = lambda f, x: f(x)
@@ -447,14 +414,6 @@ def returning(result):
 )
 def test_wrong_cotangents(result, error, words):
     refused(error, words, returning, result)
-
-
-def test_cotangents_of_another_precision_are_converted():
-    """A backward pass in single precision of a function in half precision, say."""
-    for dtype in (np.float16, jnp.bfloat16):
-        found = returning(lambda ct, d=dtype: (ct.astype(d) * 3,))
-        assert found.dtype == np.float32 and found.tolist() == [3.0] * 3
-    assert returning(lambda ct: [None]).tolist() == [0.0] * 3
 
 
 def test_a_list_will_do_for_a_pair():

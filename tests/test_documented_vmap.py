@@ -135,41 +135,6 @@ def test_errors_of_exchanges(f, words):
 # ---- vectorize and apply_along_axis
 
 
-def test_scalar_functions_broadcast():
-    f = jnp.vectorize(lambda a, b: jnp.where(a > b, a - b, a + b))
-    a, b = array(4, 1), array(3)
-    close(f(a, b), np.where(a > b, a - b, a + b))
-    assert f(1.0, 2.0) == 3.0 and f([1, 5], 2).tolist() == [3, 3]
-    close(jit(f)(a, b), f(a, b))
-    assert f.__name__ == "<lambda>"
-
-
-def test_a_signature_says_which_axes_belong_to_one_call():
-    matrix, vectors = array(5, 1, 2, 3), array(4, 3)
-    times = jnp.vectorize(jnp.dot, signature="(n,m),(m)->(n)")
-    close(times(matrix, vectors), np.einsum("bxnm,cm->bcn", matrix, vectors))
-    close(times(matrix[0, 0], vectors[0]), matrix[0, 0] @ vectors[0])
-
-    @partial(jnp.vectorize, signature="(k),(k)->(k)")
-    def cross(a, b):
-        return jnp.cross(a, b)
-
-    a, b = array(2, 1, 3), array(5, 3)
-    close(cross(a, b), np.cross(a, b))
-
-
-def test_several_results_and_new_axes():
-    moments = jnp.vectorize(lambda x: (x.mean(), x - x.mean()), signature="(n)->(),(n)")
-    x = array(4, 6)
-    mean, rest = moments(x)
-    close(mean, x.mean(1))
-    close(rest, x - x.mean(1, keepdims=True))
-    powers = jnp.vectorize(lambda x: jnp.stack([x, x**2]), signature="()->(p)")
-    assert powers(x).shape == (4, 6, 2)
-    free = jnp.vectorize(lambda x: jnp.stack([x, x, x]))
-    assert free(x).shape == (4, 6, 3)
-
-
 def test_what_all_calls_share_is_not_repeated():
     """An axis of size 1 that broadcasts is no axis of the products."""
     times = jnp.vectorize(jnp.dot, signature="(n,m),(m)->(n)")
@@ -182,27 +147,6 @@ def test_what_all_calls_share_is_not_repeated():
     ]
     assert sorted(operands) == [(2, 3), (7, 3)]
     assert times(np.ones((1, 2, 3)), np.ones((1, 1, 3))).shape == (1, 1, 2)
-
-
-def test_excluded_arguments_stay_what_they_are():
-    seen = []
-
-    def f(x, table, power=1):
-        seen.append((np.shape(x), np.shape(table)))
-        return table[0] * x**power
-
-    x = array(2, 3)
-    found = jnp.vectorize(f, excluded={1, "power"})(x, np.array([5.0, 6.0]), power=2)
-    close(found, 5 * x**2)
-    assert set(seen) == {((), (2,))}
-    call = jnp.vectorize(lambda f, x: f(x), excluded=(0,))
-    close(call(jnp.cos, x), np.cos(x))
-    # A keyword argument that is not excluded broadcasts, as NumPy's does.
-    powers = np.array([[2.0], [3.0]], np.float32)
-    found = jnp.vectorize(f, excluded={1})(x[0], np.array([1.0]), power=powers)
-    close(found, x[0] ** powers)
-    none = jnp.vectorize(lambda x, y: x if y is None else x + y)
-    close(none(x, None), x)
 
 
 @pytest.mark.parametrize(

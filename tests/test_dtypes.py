@@ -87,42 +87,6 @@ def strong_value(dtype):
     return SimpleNamespace(dtype=np.dtype(dtype), weak_type=False)
 
 
-def test_result_type_of_values():
-    result = dtypes.result_type
-    assert result(np.int8(1), 2) == np.int8
-    assert result(np.int8(1), 2.0) == np.float32
-    assert result(np.float16(1), 2) == np.float16
-    assert result(np.float16(1), 2j) == np.complex64
-    assert result(np.ones(3), 1) == np.float32
-    assert result(True, 1) == np.int32
-    assert result(True, False) == np.bool_
-    assert result("uint8", "int8") == np.int16
-    assert result(int, "uint8") == np.uint8
-    assert result(None, 1) == np.float32
-    flag = {"return_weak_type_flag": True}
-    assert result(1, 2.0, **flag) == (np.float32, True)
-    assert result(True, True, **flag) == (np.bool_, False)
-    assert result(1, np.float32(1), **flag) == (np.float32, False)
-    assert result(np.uint32(1), np.int32(1), **flag) == (np.int32, False)
-    assert result(strong_value("uint64"), np.int8(1), **flag) == (np.float32, True)
-    with enable_x64(True):
-        assert result(1, 2.0, **flag) == (np.float64, True)
-        assert result(np.uint32(1), np.int32(1), **flag) == (np.int64, False)
-        assert result(np.ones(3), np.float32(1)) == np.float64
-
-
-def test_weak_arrays_keep_their_width():
-    narrow = weak_value("int16"), weak_value("int8")
-    assert dtypes.lattice_result_type(*narrow) == (np.int16, True)
-    assert dtypes.result_type(*narrow, return_weak_type_flag=True) == (np.int32, True)
-    assert dtypes.lattice_result_type(weak_value("float16"), np.int32(1)) == (
-        np.float32, True,
-    )
-    assert dtypes.lattice_result_type(weak_value("bfloat16"), 1) == (
-        np.dtype("bfloat16"), True,
-    )
-
-
 def test_dtype_of_values_and_names():
     assert dtypes.dtype(1) == dtypes.dtype(int) == np.int32
     assert dtypes.dtype(1.0) == np.float32 and dtypes.dtype(True) == np.bool_
@@ -202,14 +166,6 @@ def test_classes_of_numbers_are_numbers(number):
             assert result.dtype == np.float16 and not result.weak_type
     assert (x < number).tolist() == [True, True]
     assert mj.jit(lambda n: n + 1)(number).weak_type and jnp.asarray(number).weak_type
-
-
-def test_the_types_that_functions_like_sin_compute_in():
-    row = dict.fromkeys("bool uint8 int8 int16 int32 uint32".split(), "float32")
-    row |= {"int64": "float64", "uint64": "float64", "complex64": "complex64"}
-    row |= {name: name for name in ("bfloat16", "float16", "float32", "float64")}
-    for name, expected in row.items():
-        assert dtypes.to_inexact_dtype(name) == np.dtype(expected)
 
 
 def test_short_names():

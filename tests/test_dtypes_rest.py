@@ -21,30 +21,9 @@ def test_scalar_types():
     assert dtypes.finfo(dtypes.bfloat16).eps == 0.0078125
 
 
-@pytest.mark.chapter(16)
-def test_bits_and_numbers_of_dtypes():
-    import minijit.numpy as jnp
-    from minijit import dtypes
-
-    sizes = {"bool": 8, "int8": 8, "int4": 4, "bfloat16": 16, "complex64": 64}
-    for name, bits in sizes.items():
-        assert dtypes.itemsize_bits(getattr(jnp, name, name)) == bits
-    values = True, 1, 2.0, 3j, jnp.ones(2, "bfloat16")
-    kinds = [bool, int, float, complex, float]
-    assert [dtypes.scalar_type_of(x) for x in values] == kinds
-    with pytest.raises(ValueError, match="cannot be None"):
-        dtypes.itemsize_bits(None)
-
-
 def test_kinds_of_the_array_api_standard():
     assert dtypes.isdtype("bfloat16", "real floating")
     assert dtypes.isdtype("int8", ("bool", "integral"))
     assert dtypes.isdtype(np.int8, "int8") and not dtypes.isdtype("int8", "int16")
     with pytest.raises(ValueError, match="Unrecognized kind='whole'"):
         dtypes.isdtype("int8", "whole")
-
-
-def test_floating_and_complex_partners():
-    assert dtypes.to_floating_dtype("complex128") == np.float64
-    assert dtypes.to_complex_dtype("float16") == np.complex64
-    assert dtypes.to_complex_dtype("int64") == np.complex128

@@ -74,20 +74,6 @@ def test_every_primitive_has_its_rows():
         assert p in shape_rules and p in eval_rules, p
 
 
-@pytest.mark.parametrize("name", one)
-def test_shapes_and_weak_types_of_functions_of_one(name):
-    weak, dtype = 0.5, np.float32
-    if name in ("population_count", "clz"):
-        weak, dtype = 3, np.int32
-    if name in ("real", "imag"):
-        weak, dtype = 1j, np.complex64
-    result = getattr(e, name)(weak)
-    assert result.weak_type and result.shape == ()
-    for shape in [(0,), (0, 3), (2, 1, 3)]:
-        result = apply(name, np.ones(shape, dtype))
-        assert result.shape == shape and not result.weak_type
-
-
 def test_functions_reject_dtypes_that_they_are_not_for():
     with pytest.raises(TypeError, match="tan does not accept dtype int32"):
         elementary.tan(1)
@@ -144,17 +130,6 @@ def test_remainders():
     result = np.asarray(apply("rem", x, y))
     np.testing.assert_array_equal(result, [np.nan, -2, np.nan, 1, -0.0])
     assert np.signbit(result[4])
-
-
-def test_rounding():
-    x = np.array([-2.5, -0.5, -0.3, 0.49999997, 0.5, 1.5, 2.5, 8388609], np.float32)
-    to_even = rounding.RoundingMethod.TO_NEAREST_EVEN
-    away, even = values("round", x), values("round", x, rounding_method=to_even)
-    assert away == [-3, -1, -0.0, 0, 1, 2, 3, 8388609]
-    assert even == [-2, -0.0, -0.0, 0, 0, 2, 2, 8388609]
-    assert np.signbit(away[2]) and np.signbit(even[1])
-    special = np.array([np.nan, np.inf, -np.inf], np.float32)
-    np.testing.assert_array_equal(np.asarray(apply("round", special)), special)
 
 
 def test_clamp():

@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import grad, jit, linear_transpose, make_jaxpr, value_and_grad, vjp
 from minijit.trace import primitives as lax, slicing
 from minijit.trace.core import current_trace
-from minijit.trace.trees.pytree import register_pytree_node, tree_map
+from minijit.trace.trees.pytree import register_pytree_node
 
 pytestmark = [
     pytest.mark.chapter(8),
@@ -103,19 +103,6 @@ def test_axes_that_a_broadcast_puts_in_another_order():
         f = lambda x, kept=kept: lax.broadcast_in_dim(x, (4, 3, 2), kept)
         (found,) = linear_transpose(f, np.ones(shape))(ct)
         np.testing.assert_array_equal(found, wanted)
-
-
-def test_argnums_and_trees():
-    def f(p, x, y):
-        return p["w"] * x * jnp.sum(y)
-
-    p, x, y = {"w": 2.0, "b": 1.0}, 3.0, np.array([1.0, 2.0])
-    assert tree_map(float, grad(f)(p, x, y)) == {"w": 9.0, "b": 0.0}
-    assert float(grad(f, 1)(p, x, y)) == 6.0
-    gp, gy = grad(f, (0, -1))(p, x, y)
-    assert tree_map(float, gp) == {"w": 9.0, "b": 0.0} and gy.tolist() == [6.0, 6.0]
-    value, (gx,) = value_and_grad(f, argnums=(1,))(p, x, y)
-    assert float(value) == 18.0 and float(gx) == 6.0
 
 
 def test_has_aux():

@@ -10,9 +10,9 @@ from harness import alike, refused
 from referee import together
 
 from minijit import lax
-from minijit.numpy.index_to_gather import apply_index, take_index, update_index
+from minijit.numpy.index_to_gather import take_index, update_index
 from minijit.ops import scatter as scatter_ops
-from minijit.trace.array import ShapedArray, aval_of, shape_rules, to_numpy, wrap
+from minijit.trace.array import ShapedArray, aval_of, shape_rules, wrap
 from minijit.trace.base.config import enable_x64
 from minijit.trace.base.errors import NonConcreteBooleanIndexError
 from minijit.trace.core import Trace, Tracer, set_trace
@@ -125,18 +125,6 @@ def test_reading_by_traced_integers(index):
     alike(found, cube[index])
 
 
-def test_a_sequence_in_an_index_may_hold_traced_integers():
-    table = wrap(np.arange(6.0, dtype=np.float32).reshape(2, 3))
-    places = np.array([2, 0], np.int32)
-    for rows in (lambda i, j: (i, j), lambda i, j: [i, 1], lambda i, j: ((j,), [i])):
-        f = lambda x, i, j, rows=rows: take_index(x, (1, rows(i, j)))
-        want = to_numpy(table)[1, np.array(rows(*places))]
-        for x in (table, wrap(np.asarray(table))):
-            found, _ = traced(lambda i, j, x=x, f=f: f(x, i, j), *map(wrap, places))
-            alike(found, want)
-        alike(f(table, *places), want)
-
-
 @pytest.mark.parametrize("index", inside, ids=str)
 def test_writing_as_numpy_does(index):
     ufuncs = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}
@@ -220,13 +208,6 @@ def test_promotion_of_updates():
     assert weak.weak_type and update_index(weak, 0, 2.0, lax.scatter).weak_type
     half = wrap(np.ones(3, ml_dtypes.bfloat16))
     assert update_index(half, 0, 2.0, lax.scatter).dtype == half.dtype
-
-
-def test_applying_a_function():
-    found = apply_index(wrap(np.array([1, 4, 9], np.float32)), s_[1:], lax.sqrt)
-    assert np.asarray(found).tolist() == [1, 2, 3]
-    with pytest.raises(ValueError, match="does not broadcast to the shape"):
-        apply_index(wrap(cube), 0, lambda v: take_index(v, s_[:2]))
 
 
 def test_a_traced_mask_is_an_error_that_says_what_to_do():
@@ -319,19 +300,6 @@ def test_dynamic_slices_are_moved_inside():
         lax.dynamic_update_slice(wrap(x), wrap(new[0]), (0, 0))
     with pytest.raises(TypeError, match="must be smaller than operand shape"):
         lax.dynamic_update_slice(wrap(x), wrap(np.ones((4, 4), np.int32)), (0, 0))
-
-
-def test_dynamic_slices_along_one_axis():
-    x = np.arange(12, dtype=np.int32).reshape(3, 4)
-    alike(lax.dynamic_slice_in_dim(wrap(x), 1, 2, axis=1), x[:, 1:3])
-    alike(lax.dynamic_index_in_dim(wrap(x), -1, axis=0), x[2:])
-    alike(lax.dynamic_index_in_dim(wrap(x), 1, axis=1, keepdims=False), x[:, 1])
-    row = wrap(np.zeros(4, np.int32))
-    expected = x * np.array([[1], [0], [1]], np.int32)
-    alike(lax.dynamic_update_index_in_dim(wrap(x), row, 1, 0), expected)
-    block = wrap(np.zeros((2, 4), np.int32))
-    expected = x * np.array([[1], [0], [0]], np.int32)
-    alike(lax.dynamic_update_slice_in_dim(wrap(x), block, 9, axis=0), expected)
 
 
 def test_parts_side_by_side():

@@ -16,15 +16,6 @@ pytestmark = [
 ]
 
 
-def test_the_derivative_of_a_complex_absolute_value():
-    """The real part of t conj(z) / |z|, and 0 at zero, as in JAX."""
-    z, t = np.array([3 - 4j, -2j, 0.0]), np.array([1 + 2j, 1 - 1j, 1.0])
-    y, t_out = jvp(jnp.abs, (jnp.asarray(z),), (jnp.asarray(t),))
-    assert y.dtype == t_out.dtype == np.float64
-    np.testing.assert_allclose(y, [5.0, 2.0, 0.0])
-    np.testing.assert_allclose(t_out, [-1.0, 1.0, 0.0], atol=1e-15)
-
-
 # ---- structure
 
 

@@ -65,30 +65,11 @@ def ints(*shape, dtype="int32", seed=0):
     return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
 
 
-halves = ["float16", "bfloat16"]
-real_dtypes = [*halves, "float32"]
 int_dtypes = ["int8", "uint8", "int16", "uint32", "int32"]
 
 
 def half(dtype):
     return np.dtype(dtype) if dtype != "bfloat16" else np.dtype(prim.dtypes.bfloat16)
-
-
-@pytest.mark.parametrize("dtype", real_dtypes)
-@pytest.mark.parametrize("name", "neg sign abs exp log sqrt sin cos tanh".split())
-def test_unary(name, dtype):
-    x = np.abs(floats(3, 4)).astype(half(dtype))
-    check(getattr(prim, name), x)
-
-
-@pytest.mark.parametrize("dtype", [*real_dtypes, *int_dtypes])
-@pytest.mark.parametrize("name", "add sub mul div max min eq ne lt le gt ge".split())
-def test_binary(name, dtype):
-    make = floats if dtype in real_dtypes else lambda *s, seed: ints(
-        *s, dtype=dtype, seed=seed
-    )
-    x, y = (make(3, 4, seed=seed).astype(half(dtype)) for seed in (0, 1))
-    check(getattr(prim, name), x, y)
 
 
 @pytest.mark.parametrize("dtype", ["bool", *int_dtypes])

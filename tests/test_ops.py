@@ -4,12 +4,12 @@ import inspect
 
 import numpy as np
 import pytest
-from test_batching import check_lanes, met_in_lanes
+from test_batching import met_in_lanes
 from test_linearize import met_and_constant
 
 import minijit.numpy as jnp
 from minijit import grad, jit, jvp, make_jaxpr, ops, vmap
-from minijit.ops import bits, rounding, scatter, sorting, special, windows
+from minijit.ops import rounding, scatter, special, windows
 from minijit.test_util import check_grads
 from minijit.trace import primitives as lax, slicing
 from minijit.trace.array import shape_rules
@@ -63,29 +63,6 @@ def test_every_rule_that_is_not_constant_is_tried():
 
 def test_every_primitive_is_batched_by_a_case():
     assert len(met_in_lanes()) > 70
-
-
-integers = np.array([5, -3, 0, 12], np.int32)
-
-
-@pytest.mark.parametrize(
-    "f, args",
-    [
-        (bits.population_count, [integers]),
-        (bits.clz, [integers]),
-        (bits.shift_left, [integers, np.array([1, 2, 3, 40], np.int32)]),
-        (bits.shift_right_logical, [integers, np.array([1, 2, 3, 40], np.int32)]),
-        (bits.shift_right_arithmetic, [integers, np.array([1, 2, 3, 40], np.int32)]),
-        (rounding.is_finite, [np.array([1.0, np.inf, np.nan])]),
-        (rounding.nextafter, [np.array([1.0, 2.0]), np.array([2.0, 1.0])]),
-        (lambda x: bits.bitcast_convert_type(x, "uint8"), [integers]),
-        (lambda x: bits.bitcast_convert_type(x, "int32"),
-         [np.arange(12, dtype=np.uint8).reshape(3, 4)]),
-        (lambda x: sorting.top_k(x, 2), [np.array([1.0, 4, 2, 3])]),
-    ],
-)
-def test_lanes_of_integers(f, args):
-    check_lanes(f, args)
 
 
 def test_the_same_window_in_each_lane_stays_a_slice():
