@@ -68,10 +68,6 @@ def ints(*shape, dtype="int32", seed=0):
 int_dtypes = ["int8", "uint8", "int16", "uint32", "int32"]
 
 
-def half(dtype):
-    return np.dtype(dtype) if dtype != "bfloat16" else np.dtype(prim.dtypes.bfloat16)
-
-
 @pytest.mark.parametrize("dtype", ["bool", *int_dtypes])
 def test_logic(dtype):
     x, y = (ints(7, dtype="int8", seed=seed).astype(dtype) for seed in (0, 1))
