@@ -617,6 +617,7 @@ def test_show_has_no_addresses():
         ("f({'a': o(1)})", "f({'a': o(2)})", "argument x['a']: shape (1,) -> (2,)"),
         ("f(1.0, 2.0)", "f(1.0, y=2.0)", "argument y: passed by position -> keyword"),
         ("f(1.0)", "f(1.0, 2.0)", "argument y: not given -> position"),
+        ("f(x=o(3), y=[1.0])", "f(y=[1.0], x=o(4))", "argument x: shape (3,) -> (4,)"),
         ("made(1)(1.0)", "made(2)(1.0)", "captured variable k: 1 -> 2"),
         ("f(1.0)", "x64(f, 1.0)", "config enable_x64: False -> True"),
     ],

@@ -7,6 +7,7 @@ import pytest
 from harness import alike
 from ir_interpreter import run
 
+from minijit import lax
 from minijit.compile.loops.expressions import Load
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import Kernel, Store, expressions, statements
@@ -66,6 +67,11 @@ def ints(*shape, dtype="int32", seed=0):
 
 
 int_dtypes = ["int8", "uint8", "int16", "uint32", "int32"]
+
+
+def test_parts_of_complex_numbers():
+    z = (floats(5) + 1j).astype("complex64")
+    check(lambda z: [lax.real(z), lax.imag(z), lax.abs(z)], z)
 
 
 @pytest.mark.parametrize("dtype", ["bool", *int_dtypes])

@@ -5,10 +5,11 @@ import pickle
 from collections import OrderedDict, defaultdict, namedtuple
 
 import pytest
+from harness import refused
 from hypothesis import given, settings, strategies as st
 
 from minijit import tree, tree_util
-from minijit.trace.trees import pytree
+from minijit.trace.trees import paths, pytree
 from minijit.trace.trees.keys import keystr
 from minijit.trace.trees.paths import tree_flatten_with_path, tree_map_with_path
 from minijit.trace.trees.pytree import (
@@ -209,6 +210,12 @@ def test_a_list_that_contains_itself(leaves, copies):
     for function in (tree_flatten, tree_flatten_with_path):
         with pytest.raises(ValueError, match="does a list in it contain itself"):
             function(endless)
+
+
+def test_how_deep_a_tree_may_be(monkeypatch):
+    monkeypatch.setattr(paths, "suspicious_size", 8)
+    paths.check_depth([[[[0]]]])
+    refused(ValueError, "more than 4 levels deep", paths.check_depth, [[[[[0]]]]])
 
 
 def test_a_wide_tree_is_not_taken_for_an_endless_one():

@@ -1,6 +1,7 @@
 """The loops of a kernel are those that cost least, and compute the same."""
 
 import re
+from collections import namedtuple
 from dataclasses import replace
 
 import numpy as np
@@ -618,3 +619,12 @@ def test_many_short_loops_are_not_written_out_to_be_thrown_away():
     loop, = (s for s in kernel.body if isinstance(s, For))
     with allowed(100):
         assert flat(loop.body, 16, 400) is None
+
+
+def test_what_a_loop_has_in_registers_is_no_access():
+    Place = namedtuple("Place", "buffer")
+    spaces = "global", "cache", "register"
+    places = [Place(Buffer("x", (4,), np.dtype("f4"), space=s)) for s in spaces]
+    within = cost.Loop(places={places[0], places[2]})
+    outer = cost.Loop(places=set(places[1:]), inner=[within])
+    assert outer.accesses == set(places[:2])
