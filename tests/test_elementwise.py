@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
+from harness import refused
 
 from minijit.ops import bits, complex_numbers, elementary, rounding, special
 from minijit.trace import remainders
@@ -75,14 +76,11 @@ def test_every_primitive_has_its_rows():
 
 
 def test_functions_reject_dtypes_that_they_are_not_for():
-    with pytest.raises(TypeError, match="tan does not accept dtype int32"):
-        elementary.tan(1)
-    with pytest.raises(TypeError, match="erf does not accept dtype complex64"):
-        special.erf(1j)
+    refused(TypeError, "tan does not accept dtype int32", elementary.tan, 1)
+    refused(TypeError, "erf does not accept dtype complex64", special.erf, 1j)
     with pytest.raises(TypeError, match="shift_left does not accept dtype float32"):
         bits.shift_left(1.0, 2.0)
-    with pytest.raises(TypeError, match="real does not accept dtype float32"):
-        complex_numbers.real(1.0)
+    refused(TypeError, "real does not accept dtype float32", complex_numbers.real, 1.0)
     with pytest.raises(TypeError, match="same dtypes, got int32, int8"):
         apply("shift_left", np.ones(2, np.int32), np.ones(2, np.int8))
 
@@ -158,8 +156,7 @@ def test_reduce_precision_is_what_a_smaller_float_holds():
     expected = x.astype(ml_dtypes.bfloat16).astype(np.float32)
     np.testing.assert_array_equal(brain, expected)
     assert float(rounding.reduce_precision(1e-7, 5, 10)) == 0.0
-    with pytest.raises(ValueError, match="exponent_bits >= 1"):
-        rounding.reduce_precision(1.0, 0, 3)
+    refused(ValueError, "exponent_bits >= 1", rounding.reduce_precision, 1.0, 0, 3)
 
 
 def test_bitcast_within_across_and_back():

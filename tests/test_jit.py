@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_threads, refused
 
 import minijit as jax
 import minijit.numpy as jnp
@@ -266,8 +266,7 @@ def test_donation():
     assert view.tolist() == out["a"].tolist() == [1.0, 1.0, 1.0]
     assert out["sum"].tolist() == [2.0, 2.0, 2.0]
     for use in (lambda: x + 1, lambda: f(x, y), lambda: np.asarray(x)):
-        with pytest.raises(RuntimeError, match="has been deleted.*it was donated"):
-            use()
+        refused(RuntimeError, "has been deleted.*it was donated", use)
 
 
 def test_donation_by_name_and_of_trees():
@@ -320,9 +319,7 @@ def test_sharing_follows_functions_and_partials(capsys):
 
         return call
 
-    def adder(k):
-        return lambda x: x + k
-
+    adder = lambda k: lambda x: x + k
     for k in (1, 1, 2):
         jax.jit(outer(adder(k)))(0)
         jax.jit(outer(partial(lambda k, x: x + k, k)))(0)
@@ -430,9 +427,7 @@ def test_nothing_old_through_what_holds_the_value(tmp_path, monkeypatch):
         "globals": lambda: scope["looks"](),
     }
 
-    def results():
-        return {kind: float(make()(1.0)) for kind, make in made.items()}
-
+    results = lambda: {kind: float(make()(1.0)) for kind, make in made.items()}
     for scale in (2.0, 3.0):
         model.scale = holder.scale = table["scale"] = member.factor = scale
         installed_scale.scale = scope["scale"] = scale

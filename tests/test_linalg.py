@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -224,14 +225,12 @@ def test_determinants_of_the_smallest_matrices_are_products(n):
 def test_errors_name_the_call():
     with pytest.raises(ValueError, match=r"(?s)solve must have.*\(2, 3\).*given a="):
         jnp.linalg.solve(np.ones((2, 3)), np.ones(2))
-    with pytest.raises(ValueError, match="must have 2 rows"):
-        jnp.linalg.solve(np.eye(2), np.ones(3))
+    refused(ValueError, "must have 2 rows", jnp.linalg.solve, np.eye(2), np.ones(3))
     with pytest.raises(ValueError, match="full_matrices=False|Unsupported QR"):
         jnp.linalg.qr(np.eye(2), mode="raws")
     with pytest.raises(NotImplementedError, match="full_matrices=False"):
         mj.grad(lambda x: jnp.linalg.svd(x)[0].sum())(np.ones((2, 3)))
-    with pytest.raises(TypeError, match="float16"):
-        jnp.linalg.cholesky(np.eye(2, dtype=np.float16))
+    refused(TypeError, "float16", jnp.linalg.cholesky, np.eye(2, dtype=np.float16))
     with pytest.raises(TypeError, match="symmetric_product takes numbers for alpha"):
         mj.lax.linalg.symmetric_product(np.eye(2), np.eye(2), alpha=np.ones(2))
 
@@ -276,8 +275,7 @@ def test_polar_form(x, in_double_precision):
     np.testing.assert_allclose(np.conj(u).T @ u, np.eye(x.shape[1]), atol=1e-12)
     assert (np.linalg.eigvalsh(h) > 0).all() and np.allclose(h, np.conj(h).T)
     assert not linalg.qdwh(x, max_iterations=2)[3]
-    with pytest.raises(ValueError, match="must have M >= N"):
-        linalg.qdwh(np.ones((2, 3)))
+    refused(ValueError, "must have M >= N", linalg.qdwh, np.ones((2, 3)))
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 3), (3, 5), (0, 3)])
@@ -337,5 +335,4 @@ def test_a_system_outside_jit_is_one_program(monkeypatch):
     # What is differentiated or batched step by step has no program around it.
     mapped = mj.vmap(jnp.linalg.inv)(a + 4 * np.eye(3))
     np.testing.assert_allclose(mapped @ (a + 4 * np.eye(3)) - np.eye(3), 0, 0, 1e-3)
-    with pytest.raises(ValueError, match="must have 3 rows"):
-        jnp.linalg.solve(a, b[:, :2])
+    refused(ValueError, "must have 3 rows", jnp.linalg.solve, a, b[:, :2])

@@ -5,6 +5,7 @@ from math import erfc
 import numpy as np
 import pytest
 import scipy.special
+from harness import refused
 from referee import together
 
 import minijit as mj
@@ -96,12 +97,9 @@ def test_zero_times_infinity():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="complex-valued"):
-        special.entr(1j)
-    with pytest.raises(ValueError, match="integer type"):
-        special.polygamma(1.0, 2.0)
-    with pytest.raises(TypeError, match="not supported"):
-        special.ndtr(3)
+    refused(ValueError, "complex-valued", special.entr, 1j)
+    refused(ValueError, "integer type", special.polygamma, 1.0, 2.0)
+    refused(TypeError, "not supported", special.ndtr, 3)
 
 
 def test_an_odd_function_of_minus_zero_is_minus_zero():
