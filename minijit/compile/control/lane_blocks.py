@@ -1,10 +1,10 @@
 """Scans over arrays larger than the caches: a block of lanes goes through all steps.
 
     for i0 in serial 123:                               # the blocks
-      for i1 in min(1000000 - i0 * 8192, 8192):
+      for i1 in min(8192, 1000000 - i0 * 8192):
         out0[i0 * 8192 + i1] = in0[i0 * 8192 + i1]
       for i2 in serial 100:                             # the steps
-        for i3 in min(1000000 - i0 * 8192, 8192):
+        for i3 in min(8192, 1000000 - i0 * 8192):
           out0[i0 * 8192 + i3] = out0[i0 * 8192 + i3] * 0.5 + 1.0
 
 If no lane of a step looks at another one, the order of lanes and steps is free.  Step

@@ -327,8 +327,10 @@ def fits_in_block(axes, land, eqns):
         return noted("large block", *eqns, operations=operations)
     if row and row > config.fusion.lone_row:
         return noted("one lane", *eqns, row=round(row))
-    if row and not axes.is_permuted(land):
-        return noted("one lane's totals", *eqns)
+    # A loop keeps its carry in registers, whatever its steps do with it.
+    looped = any(eqn.primitive is scan_p for eqn in eqns)
+    if not axes.is_permuted(land) and (row or not looped):
+        return noted("only totals", *eqns)
     return noted("block", *eqns, operations=operations)
 
 
@@ -396,9 +398,8 @@ loop_rules |= {
         False, "it has too many operations to write out", "block_operations",
         "block_term",
     ),
-    "one lane's totals": (
-        False, "there is one lane, in which no numbers change places: it is rows, and "
-        "their totals", "lone_elements",
+    "only totals": (
+        False, "no numbers change places: it is rows, and their totals", "lone_elements"
     ),
     "one lane": (
         False, "there is one lane, and a loop takes so long a row at once",
