@@ -240,7 +240,7 @@ demand.additions |= {"run.report.explaining": ["run.report.thread_reports"]}
 from .run import pool
 from .run.calls import pooled_driver
 from .run.calls import dispatch
-from .run.llvm import object_files
+from .run.llvm import object_cache
 
 from .run.calls import progress, shortcut_rows
 

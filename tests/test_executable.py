@@ -15,7 +15,7 @@ import minijit
 import minijit.numpy as jnp
 from minijit import config, enable_x64, jit, lax, make_jaxpr
 from minijit.errors import MinijitError
-from minijit.run import cache_folder, executable, kernel_cache, loading
+from minijit.run import cache_folder, compiled_once, executable, loading
 from minijit.run.executable import compile_plain, compile_python
 from minijit.run.python import emitter as python_emitter
 from minijit.trace.array import ArrayImpl
@@ -137,11 +137,11 @@ def test_an_inner_function_is_loaded_once(compile):
 def test_equal_kernels_are_compiled_once_per_process():
     minijit.clear_caches()
     make(compile_python, lambda x: x * 2 + 1, ones(5))
-    assert len(kernel_cache.native_kernels) == 1
+    assert len(compiled_once.native_kernels) == 1
     make(compile_python, lambda other: other * 2 + 1, ones(5))
-    assert len(kernel_cache.native_kernels) == 1
+    assert len(compiled_once.native_kernels) == 1
     make(compile_python, lambda other: other * 2 - 3, ones(5))
-    assert len(kernel_cache.native_kernels) == 2
+    assert len(compiled_once.native_kernels) == 2
 
 
 def test_programs_that_differ_in_a_number_share_a_kernel():
@@ -154,13 +154,13 @@ def test_programs_that_differ_in_a_number_share_a_kernel():
             np.testing.assert_array_equal(run(x)[0], f(x))
             # The file shows the number.
             assert str(k).removesuffix(".0") in run.source
-    assert len(kernel_cache.native_kernels) == len(xs)
+    assert len(compiled_once.native_kernels) == len(xs)
     # Divisors, exponents and integer factors are worth a kernel of their own.
     minijit.clear_caches()
     for k in (3, 5):
         for f in (lambda x: x / k, lambda x: jnp.full(3, k)):  # noqa: B023
             assert make(compile_python, f, xs[0])(xs[0])[0][0] == f(xs[0])[0]
-    assert len(kernel_cache.native_kernels) == 4
+    assert len(compiled_once.native_kernels) == 4
 
 
 def test_an_update_of_128_parameters_compiles_one_kernel():
@@ -173,7 +173,7 @@ def test_an_update_of_128_parameters_compiles_one_kernel():
         parameters,
     )
     assert run.kernels == ("kernel_0",) * 128
-    assert len(kernel_cache.native_kernels) == 1
+    assert len(compiled_once.native_kernels) == 1
     for k, found in enumerate(run(*parameters, *parameters)):
         np.testing.assert_allclose(found, 0.9 * k, 1e-5)
 
@@ -226,7 +226,7 @@ def test_many_arrays_are_few_kernels_launched_often(name):
     minijit.clear_caches()
     arrays = [jnp.arange(5, dtype="float32") + k for k in range(60)]
     run = make(compile_python, f, arrays)
-    assert [len(kernel_cache.native_kernels), len(run.kernels)] == list(counts)
+    assert [len(compiled_once.native_kernels), len(run.kernels)] == list(counts)
     wanted = f(arrays)
     wanted = wanted if isinstance(wanted, list) else [wanted]
     for results in (run(*arrays), make(compile_plain, f, arrays)(*arrays)):
@@ -341,14 +341,14 @@ def test_the_files_used_last_are_kept(cache, size):
 
 def test_compiled_kernels_are_bounded_and_cleared(monkeypatch):
     minijit.clear_caches()
-    assert not kernel_cache.native_kernels
-    monkeypatch.setattr(kernel_cache, "MOST_KERNELS", 2)
+    assert not compiled_once.native_kernels
+    monkeypatch.setattr(compiled_once, "MOST_KERNELS", 2)
     runs = [make(compile_python, lambda x, k=k: x[k:] * 2, ones(5)) for k in range(3)]
-    assert len(kernel_cache.native_kernels) == 2
+    assert len(compiled_once.native_kernels) == 2
     for k, run in enumerate(runs):
         assert run(ones(5))[0].tolist() == [2] * (5 - k)
     minijit.clear_caches()
-    assert not kernel_cache.native_kernels
+    assert not compiled_once.native_kernels
     assert runs[0](ones(5))[0].tolist() == [2] * 5
 
 

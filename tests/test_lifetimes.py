@@ -12,8 +12,8 @@ import pytest
 import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.run.compiled_once import native_kernels
 from minijit.run.executable import Executable
-from minijit.run.kernel_cache import native_kernels
 from minijit.run.loading import loaders
 from minijit.trace.array import ArrayImpl
 from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr

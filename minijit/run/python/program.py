@@ -9,7 +9,7 @@ from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import Kernel
 from ...compile.numbers.lift_numbers import factors
 from ..cache_folder import write_source
-from ..kernel_cache import compiled_once
+from ..compiled_once import compiled_once
 from ..loading import loaders, rewritten, routines
 from ..scalars.numba_scalars import native_functions
 from .emitter import print_lifted

@@ -9,7 +9,7 @@ from types import FunctionType
 import numpy as np
 
 from ...compile.loops.statements import Region
-from ..kernel_cache import compiled_once
+from ..compiled_once import compiled_once
 from ..lapack import native_lapack
 from ..scalars.numba_scalars import native_functions
 from ..scalars.scalar_math import functions

@@ -1,6 +1,8 @@
-"""Object files kept on the disk: what one process compiled, the next one loads.
+"""The cache on the disk, and its key: what one process compiled, the next one loads.
 
-    ~/.cache/minijit/objects/5f0c...e2.o        # named after all that it depends on
+    ~/.cache/minijit/objects/5f0c...e2.o        # named after a hash of its key
+
+The key is all that machine code depends on: `compiler` says what, beside its text.
 """
 
 import functools

@@ -1,4 +1,7 @@
-"""Compiled kernels, each once a process: those that were used last."""
+"""Compiled kernels, each once a process: those that were used last.
+
+What the next process finds on the disk is in `llvm/object_cache.py`.
+"""
 
 from ..trace.base.turns import one_at_a_time
 from ..trace.jit.jit import cache_clearers
