@@ -169,7 +169,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
     return same_style(key, prng.fold_in(words, jnp.asarray(data, dtype="uint32")))
 
 
-def clone(key: ArrayLike) -> Array:
+def clone(key: Array) -> Array:
     """The same key: says that it is meant to be used again."""
     key_words("clone", key, several=True)
     return key

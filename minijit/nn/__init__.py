@@ -29,7 +29,7 @@ from ..transform.stop_gradient import stop_gradient
 from . import initializers as initializers
 
 
-def array(name, x):
+def array(name: str, x: Any) -> Array:
     """An argument of the function `name` as an array; TypeError if it is none."""
     arguments.check_arraylike(name, x)
     return jnp.asarray(x)

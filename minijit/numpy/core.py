@@ -15,6 +15,9 @@ shapes that do not fit raise TypeError or ValueError.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ..trace.types import Array, ArrayLike, Axis, Binary, Unary
 from ..trace import dtypes, primitives
 from ..trace.array import ArrayImpl, known_aval
@@ -62,7 +65,7 @@ def promote_shapes(name, args):
 
 
 # chapter 3
-def promote_dtypes(args, family=None):
+def promote_dtypes(args, family=None) -> list[Array]:
     """All of `args` in the dtype that they promote to together.
 
     Args:
@@ -106,7 +109,7 @@ import operator
 import warnings
 
 
-def promote_args_inexact(name, *args):
+def promote_args_inexact(name: str, *args: Any) -> Sequence[Array]:
     """As `promote_args`, in a floating or complex type."""
     if alike(args) and is_inexact(args[0]):
         return args
@@ -231,7 +234,7 @@ dtype = np.dtype
 ComplexWarning = np.exceptions.ComplexWarning
 
 
-def arrays(name, *args):
+def arrays(name: str, *args: Any) -> list[Array]:
     """The arguments of the function `name` as a list of arrays."""
     for x in args:
         if not isinstance(x, Array):
@@ -285,7 +288,7 @@ operators |= {
 }
 
 
-def promote_args_numeric(name, *args):
+def promote_args_numeric(name: str, *args: Any) -> list[Array]:
     """As `promote_args`, with bools as integers."""
     check_arraylike(name, *args)
     return promote_shapes(name, promote_dtypes(args, to_numeric_dtype))

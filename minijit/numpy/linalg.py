@@ -213,7 +213,7 @@ def one_dtype(name, *args):
     return promote_dtypes(args, dtypes.to_inexact_dtype)
 
 
-def matrices(name, *args, square=False):
+def matrices(name: str, *args: Any, square: bool = False) -> list[Array]:
     """Arguments as arrays of one inexact dtype; raises ValueError if they are no
     matrices, or not square ones."""
     found = one_dtype(name, *args)

@@ -65,18 +65,18 @@ def polydiv(
 ) -> tuple[Array, Array]:
     """-> (quotient, remainder) of two polynomials.  JAX: `jnp.polydiv`."""
     check_arraylike("polydiv", u, v)
-    u, v = promote_dtypes([u, v], dtypes.to_inexact_dtype)
-    m, n = u.shape[0] - 1, v.shape[0] - 1
-    q = zeros(builtins.max(m - n + 1, 1), u.dtype)
+    rest, v = promote_dtypes([u, v], dtypes.to_inexact_dtype)
+    m, n = rest.shape[0] - 1, v.shape[0] - 1
+    q = zeros(builtins.max(m - n + 1, 1), rest.dtype)
     for k in range(m - n + 1):
-        d = u[k] / v[0]
+        d = rest[k] / v[0]
         q = q.at[k].set(d)
-        u = u.at[k : k + n + 1].add(-d * v)
+        rest = rest.at[k : k + n + 1].add(-d * v)
     if trim_leading_zeros:
-        small = float(dtypes.finfo(u.dtype).eps) ** 0.5
-        known = concrete(absolute(u) < small, "the remainder of jnp.polydiv", static)
-        u = u[int(np.argmin(known)) if not known.all() else u.shape[0] :]
-    return q, u
+        small = float(dtypes.finfo(rest.dtype).eps) ** 0.5
+        known = concrete(absolute(rest) < small, "the remainder of jnp.polydiv", static)
+        rest = rest[int(np.argmin(known)) if not known.all() else rest.shape[0] :]
+    return q, rest
 
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..trace.types import Array
 from ..transform.control_flow.api import scan
 from ..transform.control_flow.more_loops import fori_loop
 from .arguments import canonical_axis, check_arraylike, no_out
@@ -217,7 +216,7 @@ class ufunc(metaclass=KindOfUfunc):
 
 def frompyfunc(
     func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None
-) -> Array:
+) -> ufunc:
     """A `ufunc` of a Python function of `nin` numbers that gives `nout`.
 
     JAX: `jnp.frompyfunc`; unlike NumPy's, results have a dtype, and it can be traced.

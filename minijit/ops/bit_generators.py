@@ -195,7 +195,7 @@ inline_rules |= {rng_bit_generator_p: as_program}
 def rng_bit_generator(
     key: ArrayLike, shape: int | Sequence[int], dtype: DTypeLike = np.uint32,
     algorithm: Any = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: Any = None,
-) -> Array:  # fmt: skip
+) -> tuple[Array, Array]:  # fmt: skip
     """-> (the new state, random bits) of a state.  JAX: `jax.lax.rng_bit_generator`.
 
     Args:

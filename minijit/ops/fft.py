@@ -72,10 +72,11 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
             raise ValueError(f"Unknown FFT type '{fft_type}': use one of {[*names]}")
         fft_type = kind
     lengths = tuple(map(operator.index, fft_lengths))
-    x = lax.as_array(x)
-    if fft_type in (FftType.FFT, FftType.IFFT) and aval_of(x).dtype.kind == "f":
-        x = complex(x, lax.full_like(x, 0))
-    return fft_p.bind(x, fft_type=fft_type, fft_lengths=lengths) if lengths else x
+    operand = lax.as_array(x)
+    if fft_type in (FftType.FFT, FftType.IFFT) and aval_of(operand).dtype.kind == "f":
+        operand = complex(operand, lax.full_like(operand, 0))
+    params = dict(fft_type=fft_type, fft_lengths=lengths)
+    return fft_p.bind(operand, **params) if lengths else operand
 
 
 def fft_shape(x, *, fft_type, fft_lengths):

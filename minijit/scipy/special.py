@@ -637,11 +637,11 @@ def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     is_near, endless = size * size < 2.5625, size > 36974
     sign = jnp.sign(x)
     parts = (s_near, s_far), (c_near, c_far)
-    found = [
+    s, c = (
         sign * jnp.where(is_near, near, jnp.where(endless, 0.5, far))
         for near, far in parts
-    ]
-    return tuple(y.astype(x.dtype) for y in found)
+    )
+    return s.astype(x.dtype), c.astype(x.dtype)
 
 
 @fresnel.defjvp

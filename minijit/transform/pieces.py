@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -275,8 +276,9 @@ loop_traces = jit(binding(None)).traces
 
 def with_loop_traces(function: Callable[Args, Result]) -> Traced[Args, Result]:
     """`function`, whose `traces` say what was compiled outside jit."""
-    function.traces = loop_traces
-    return function
+    traced: Any = function
+    traced.traces = loop_traces
+    return traced
 
 
 def heading(body, primitive):

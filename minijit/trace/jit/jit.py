@@ -317,8 +317,9 @@ def where_known(
         known = type(current.trace) is BottomTrace and not jit_is_disabled()
         return (jitted if known else otherwise)(*args, **kwargs)
 
-    vars(call).update(traces=jitted.traces)
-    return call
+    traced: Any = call
+    traced.traces = jitted.traces
+    return traced
 
 
 # What else is forgotten: functions.  Later modules add those of their tables.
