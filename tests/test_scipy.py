@@ -398,6 +398,25 @@ def test_gauss_s_function():
     refused(ValueError, "complex-valued", ours.special.hyp2f1, 1j, 1.0, 1.0, 1.0)
 
 
+numbers = {
+    "norm": (0.3,), "beta": (0.3, 2.0, 3.0), "gamma": (0.5, 2.0), "chi2": (1.0, 3.0),
+    "pareto": (2.0, 1.5), "t": (0.5, 3.0), "vonmises": (0.5, 2.0), "binom": (2, 5, 0.4),
+    "poisson": (2, 1.5), "betabinom": (2, 5, 1.0, 2.0),
+}  # fmt: skip
+
+
+@pytest.mark.oracle
+@pytest.mark.chapter(23)
+def test_densities_of_numbers_are_numbers_too():
+    theirs = pytest.importorskip("jax.scipy.stats")
+    for name, args in numbers.items():
+        kind = "logpmf" if hasattr(getattr(theirs, name), "logpmf") else "logpdf"
+        got, want = (getattr(getattr(m, name), kind) for m in (ours.stats, theirs))
+        assert got(*args).weak_type and want(*args).weak_type, name
+        half = mj.numpy.float16(args[0])
+        assert got(half, *args[1:]).dtype == want(np.float16(half), *args[1:]).dtype
+
+
 @pytest.mark.chapter(23)
 def test_densities_of_samples():
     theirs = pytest.importorskip("scipy.stats").gaussian_kde

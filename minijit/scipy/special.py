@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -143,7 +143,7 @@ def after_stirling(x):
     """lgamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x of 8 or more."""
     r = 1 / (x * x)
     terms = 1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188
-    return jnp.polyval(np.array(terms[::-1], x.dtype), r) / x
+    return reduce(lambda total, term: total * r + term, terms[::-1]) / x
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:

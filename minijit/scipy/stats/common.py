@@ -6,16 +6,13 @@
 
 import functools
 import inspect
+import math
 import sys
 import types
 
-import numpy as np
-
 from ... import lax, numpy as jnp
-from ...numpy.core import promote_args_inexact as promoted
+from ...numpy.core import like, promote_args_inexact as promoted
 from ...trace.api import calls
-
-nan, infinity = np.float32(np.nan), np.float32(np.inf)
 
 
 def standard(x, loc, scale):
@@ -25,23 +22,17 @@ def standard(x, loc, scale):
 
 def clipped(x, low, high):
     """x between two numbers; its derivative outside is 0, whatever comes after."""
-    return lax.clamp(np.array(low, x.dtype), x, np.array(high, x.dtype))
-
-
-def choose(condition, x, y):
-    """jnp.where that keeps the dtype of the argument that is an array with one."""
-    like = x if hasattr(x, "dtype") and not isinstance(x, np.float32) else y
-    return jnp.where(condition, *(jnp.asarray(v, like.dtype) for v in (x, y)))
+    return lax.clamp(like(x, low), x, like(x, high))
 
 
 def outside(condition, x):
     """x, but minus infinity where the condition holds: no density is there."""
-    return choose(condition, -infinity, x)
+    return jnp.where(condition, -math.inf, x)
 
 
 def invalid(condition, x):
     """x, but NaN where the condition holds: there is no such distribution."""
-    return choose(condition, nan, x)
+    return jnp.where(condition, math.nan, x)
 
 
 def exp_of(function):

@@ -3,6 +3,8 @@
 JAX: `jax.scipy.stats.norm` and so on; with z = (x - loc) / scale.
 """
 
+import math
+
 import numpy as np
 
 from ... import numpy as jnp
@@ -22,7 +24,7 @@ from ..special import (
     xlog1py,
     xlogy,
 )  # fmt: skip
-from .common import choose, clipped, distribution, invalid, log_of, outside, standard
+from .common import clipped, distribution, invalid, log_of, outside, standard
 
 
 @distribution
@@ -81,7 +83,7 @@ def chi2():
         """(df / 2 - 1) log(z) - z / 2 - log(gamma(df / 2) 2^(df / 2) scale)."""
         z = standard(x, loc, scale)
         kernel = (df / 2 - 1) * jnp.log(z) - z / 2
-        constant = gammaln(df / 2) + df * np.array(np.log(2) / 2, df.dtype)
+        constant = gammaln(df / 2) + df * (math.log(2) / 2)
         return outside(z < 0, kernel - constant - jnp.log(scale))
 
     def cdf(x, df, loc=0, scale=1):
@@ -106,11 +108,11 @@ def expon():
 
     def cdf(x, loc=0, scale=1):
         z = standard(x, loc, scale)
-        return choose(z < 0, 0, -jnp.expm1(-z))
+        return jnp.where(z < 0, 0, -jnp.expm1(-z))
 
     def logsf(x, loc=0, scale=1):
         z = standard(x, loc, scale)
-        return choose(z < 0, 0, -z)
+        return jnp.where(z < 0, 0, -z)
 
     def logcdf(x, loc=0, scale=1):
         return jnp.log1p(-expon.sf(x, loc, scale))
@@ -128,7 +130,7 @@ def gamma():
     def logpdf(x, a, loc=0, scale=1):
         """(a - 1) log(z) - z - log(gamma(a)) - log(scale)."""
         z = standard(x, loc, scale)
-        y = choose(z >= 0, z, 1)
+        y = jnp.where(z >= 0, z, 1)
         log = xlogy(a - 1, y) - y - gammaln(a) - jnp.log(scale)
         return outside(~(z >= 0), log)
 
@@ -137,7 +139,7 @@ def gamma():
 
     def sf(x, a, loc=0, scale=1):
         z = standard(x, loc, scale)
-        return choose(z < 0, 1, gammaincc(a, z))
+        return jnp.where(z < 0, 1, gammaincc(a, z))
 
     logcdf, logsf = log_of(cdf), log_of(sf)
 
@@ -254,7 +256,7 @@ def norm():
     def logpdf(x, loc=0, scale=1):
         """-(z^2 + log(2 pi)) / 2 - log(scale)."""
         square = scale * scale
-        constant = jnp.log(np.array(2 * np.pi, x.dtype) * square)
+        constant = jnp.log(2 * np.pi * square)
         return (constant + (x - loc) ** 2 / square) / -2
 
     def cdf(x, loc=0, scale=1):
@@ -291,7 +293,7 @@ def pareto():
 
     def cdf(x, b, loc=0, scale=1):
         z = standard(x, loc, scale)
-        return choose(z < 1, 0, 1 - z**-b)
+        return jnp.where(z < 1, 0, 1 - z**-b)
 
     def logcdf(x, b, loc=0, scale=1):
         z = standard(x, loc, scale)
@@ -299,7 +301,7 @@ def pareto():
 
     def logsf(x, b, loc=0, scale=1):
         z = standard(x, loc, scale)
-        return choose(z < 1, 0, -b * jnp.log(z))
+        return jnp.where(z < 1, 0, -b * jnp.log(z))
 
     def ppf(q, b, loc=0, scale=1):
         wrong = jnp.isnan(q) | (q < 0) | (q > 1)
@@ -403,7 +405,7 @@ def wrapcauchy():
     def logpdf(x, c):
         """log((1 - c^2) / (2 pi (1 + c^2 - 2 c cos(x))))."""
         log = jnp.log(1 - c * c) - jnp.log(1 + c * c - 2 * c * jnp.cos(x))
-        log = log - np.array(np.log(2 * np.pi), log.dtype)
+        log = log - math.log(2 * math.pi)
         return invalid(~((c > 0) & (c < 1)), outside((x < 0) | (x > 2 * np.pi), log))
 
     return locals()

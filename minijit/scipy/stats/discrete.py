@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import numpy as jnp
 from ..special import betaln, entr, gammaincc, gammaln, xlog1py, xlogy
-from .common import choose, distribution, invalid, outside
+from .common import distribution, invalid, outside
 
 
 @distribution
@@ -18,13 +18,13 @@ def bernoulli():
 
     def cdf(k, p):
         """The probability of a value up to k."""
-        below = choose(k < 0, 0, choose(k < 1, 1 - p, jnp.ones_like(p)))
+        below = jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, jnp.ones_like(p)))
         return invalid(jnp.isnan(k) | jnp.isnan(p) | (p < 0) | (p > 1), below)
 
     def ppf(q, p):
         """0 up to the share 1 - p, then 1; NaN where q or p is no probability."""
         wrong = jnp.isnan(q) | jnp.isnan(p) | (p < 0) | (p > 1) | (q < 0) | (q > 1)
-        return invalid(wrong, choose(q <= 1 - p, 0, jnp.ones_like(q)))
+        return invalid(wrong, jnp.where(q <= 1 - p, 0, jnp.ones_like(q)))
 
     return locals()
 
@@ -38,7 +38,7 @@ def betabinom():
         y = jnp.floor(k) - loc
         ways = -jnp.log1p(n) - betaln(n - y + 1, y + 1)
         log = ways + betaln(y + a, n - y + b) - betaln(a, b)
-        log = choose((y == 0) & (n == 0), 0, log)
+        log = jnp.where((y == 0) & (n == 0), 0, log)
         log = outside((y < -loc) | (y > n) | (y + a <= 0), log)
         return invalid((n < 0) | (a <= 0) | (b <= 0), log)
 
@@ -54,7 +54,7 @@ def binom():
         y = k - loc
         ways = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
         throws = xlogy(y, p) + xlog1py(n - y, -p)
-        log = choose(((y == 0) & (n == 0)) | (throws == 0), 0, ways + throws)
+        log = jnp.where(((y == 0) & (n == 0)) | (throws == 0), 0, ways + throws)
         return outside((k < loc) | (k >= loc + n + 1), log)
 
     return locals()
@@ -98,7 +98,7 @@ def poisson():
     def cdf(k, mu, loc=0):
         """The probability of a value up to k."""
         x = k - loc
-        return choose(x < 0, 0, gammaincc(jnp.floor(1 + x), mu))
+        return jnp.where(x < 0, 0, gammaincc(jnp.floor(1 + x), mu))
 
     def entropy(mu, loc=0):
         """The mean of -log(pmf): a sum for mu < 100, beyond that its expansion."""
@@ -106,14 +106,14 @@ def poisson():
         def summed(top, count):
             k = np.arange(count)
             share = poisson.pmf(k, mu[..., None])
-            return entr(choose(k < top[..., None], share, 0)).sum(-1)
+            return entr(jnp.where(k < top[..., None], share, 0)).sum(-1)
 
         small = summed(jnp.ceil(mu + 20), 35)
         medium = summed(jnp.ceil(mu + 10 * jnp.sqrt(mu) + 20), 250)
         large = 0.5 * jnp.log(2 * np.pi * np.e * mu) - 1 / (12 * mu)
         found = jnp.where(mu < 10, small, jnp.where(mu < 100, medium, large))
         return jnp.broadcast_to(
-            choose(mu == 0, 0, found), jnp.broadcast_shapes(mu.shape, loc.shape)
+            jnp.where(mu == 0, 0, found), jnp.broadcast_shapes(mu.shape, loc.shape)
         )
 
     return locals()
