@@ -286,3 +286,13 @@ def test_infinite_quotients_and_products_as_jax():
         want, found = np.asarray(jax.jit(f)(a, b)), np.asarray(mj.jit(f)(a, b))
         for part in (np.real, np.imag):
             np.testing.assert_array_equal(part(found), part(want))
+
+
+@pytest.mark.oracle
+def test_cotangents_of_parts_of_numbers_are_strongly_typed():
+    import jax
+
+    parts = [lambda z: z.real * z.imag, lambda z: (z * z.conj()).real, lambda z: z.imag]
+    for f in parts:
+        found, want = (m.grad(f)(1 + 2j) for m in (mj, jax))
+        assert (found.weak_type, complex(found)) == (want.weak_type, complex(want))

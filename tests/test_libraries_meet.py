@@ -526,6 +526,12 @@ def test_classes_may_derive_from_scalar_types():
     assert jnp.ones(2, Step).dtype == jnp.int8
 
 
+def test_a_scalar_type_reads_text_as_numpy_s_does():
+    assert jnp.float32("2.5") == 2.5 and jnp.int8("3").dtype == jnp.int8
+    with pytest.raises(ValueError, match="could not convert"):
+        jnp.float32("a")
+
+
 # ---- lists of numbers are put where arrays are; arrays say where they are
 
 
@@ -556,3 +562,11 @@ def test_what_checkpoints_ask_of_devices(without_jax):
         x = jnp.ones(2)
         assert device in x.sharding._addressable_device_assignment
         assert jax.device_put(x, Format(None, x.sharding)).tolist() == [1.0, 1.0]
+
+
+def test_a_callback_that_breaks_its_promise_is_a_jax_runtime_error():
+    wrong = lambda x: np.zeros(3, "float32")
+    call = lambda x: mj.pure_callback(wrong, x, x)
+    for run in call, mj.jit(call):
+        with pytest.raises(mj.errors.JaxRuntimeError, match="of shape"):
+            run(np.ones(2, "float32"))

@@ -89,9 +89,14 @@ def conj_transpose(ct, x, *, input_dtype):
     return (conj(ct) if input_dtype.kind == "c" else real(ct),)
 
 
+def nothing_like(ct):
+    """Zeros, strongly typed even beside a number: cotangents of parts are, in JAX."""
+    return lax.full_like(ct, 0, aval_of(ct).dtype)
+
+
 transpose_rules |= adding({
-    real_p: lambda ct, x: (complex(ct, lax.full_like(ct, 0)),),
-    imag_p: lambda ct, x: (complex(lax.full_like(ct, 0), lax.neg(ct)),),
+    real_p: lambda ct, x: (complex(ct, nothing_like(ct)),),
+    imag_p: lambda ct, x: (complex(nothing_like(ct), lax.neg(ct)),),
     complex_p: complex_transpose,
     conj_p: conj_transpose,
 })

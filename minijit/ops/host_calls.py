@@ -22,7 +22,7 @@ from ..compile.lower.walk import fallbacks
 from ..trace import dtypes
 from ..trace.arguments import function_name, wraps
 from ..trace.array import ArrayImpl, ShapedArray, shape_rules, to_numpy, wrap
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import JaxRuntimeError, at_line, user_source
 from ..trace.core import Primitive, eval_rules
 from ..trace.jaxprs.jaxpr import effectful
 from ..trace.primitives import as_array, expand_dims
@@ -83,7 +83,7 @@ class HostFunction(CalledByLeaves):
     def call_once(self, leaves):
         found, tree = tree_flatten(self.on_leaves(leaves))
         if tree != self.out_tree:
-            raise RuntimeError(
+            raise JaxRuntimeError(
                 f"the callback {self} promised a result of the structure "
                 f"{self.out_tree}, and returned {tree}{at_line(user_source())}"
             )
@@ -95,7 +95,7 @@ class HostFunction(CalledByLeaves):
         # An array of ours is NumPy's already: to ask NumPy takes as long as the rest.
         x = to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x)
         if x.shape != aval.shape:
-            raise RuntimeError(
+            raise JaxRuntimeError(
                 f"the callback {self} promised a result of type {aval.str_short()}, "
                 f"and returned one of shape {x.shape}{at_line(user_source())}"
             )
@@ -232,7 +232,7 @@ def pure_callback(
         "broadcast_all": one call, with the lanes on a first axis, of size 1 or made
         where an argument has none.
 
-    Raises ValueError where it is differentiated, RuntimeError for other results.
+    Raises ValueError where it is differentiated, JaxRuntimeError for other results.
     """
     del sharding
     if vmap_method not in (None, *vmap_methods):

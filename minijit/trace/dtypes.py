@@ -504,6 +504,7 @@ class ScalarType:
         self.__name__ = name if name != "bool" else "bool_"
 
     def __call__(self, x: Any = 0) -> Array:
+        x = self.dtype.type(x) if isinstance(x, str) else x
         return scalar_makers["array"](x, dtype=self.dtype)
 
     def __mro_entries__(self, bases):
