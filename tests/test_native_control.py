@@ -18,6 +18,7 @@ from minijit.compile.loops.buffers import Buffer, View, whole
 from minijit.compile.loops.expressions import Expr
 from minijit.compile.loops.statements import Call, For, Region, statements
 from minijit.compile.lower.walk import lower
+from minijit.compile.schedule import place as placing
 from minijit.compile.schedule.place import placed
 from minijit.compile.simplify.folding import simplify
 from minijit.run import loading
@@ -717,6 +718,21 @@ def test_a_choice_by_price_looks_at_each_expression_a_few_times(monkeypatch, f, 
     visits, seen = count_visits(monkeypatch)
     mj.jit(f).lower(np.ones(shape, "f4")).compile()
     assert visits[0] <= 50 * len(seen)
+
+
+def test_a_region_arranges_each_of_its_kernels_once(monkeypatch):
+    # It is asked whether results may lie over arguments, whether lanes keep to
+    # themselves, and what its statements are.
+    asked, place = [], placing.place
+    noting = lambda body, *how: asked.append(body) or place(body, *how)
+    monkeypatch.setattr(placing, "place", noting)
+    step = lambda c, row: (jnp.tanh(c * 0.5 + row), c.sum())
+    scan = mj.vmap(lambda x, v: lax.scan(step, v, x)[1])
+    args = np.ones((32, 571, 5), "f2"), np.ones((32, 5), "f2")
+    program = lower(simplify(mj.make_jaxpr(scan)(*args)))
+    asked.clear()
+    with_regions(program)
+    assert len(asked) == len(set(map(id, asked))) > 0
 
 
 def test_a_chain_of_totals_is_looked_at_in_proportion_to_its_length(monkeypatch):

@@ -27,8 +27,8 @@ from ..loops.statements import (
     replaced,
     statements,
 )
+from ..memory.overwriting import placed_once
 from ..schedule.nests import split
-from ..schedule.place import placed
 from ..settings import config
 from .lowering import build_scan
 from .regions import loop_builders
@@ -37,11 +37,11 @@ from .regions import loop_builders
 def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
     """A scan, in blocks of lanes if it has lanes and they pay."""
     (body,) = programs
-    size = block_size(body, params, builder.root.call)
+    n = lanes_of(body, params, builder.known)
+    size = block_size(n, body, params, builder.root.call)
     if size is None:
         build_scan(builder, programs, inputs, outputs, **params)
         return
-    n = lanes_of(body, params)
     block, first, left = split(Axis(n), size, "serial")
     with builder.block() as scan:
         build_scan(builder, programs, inputs, outputs, **params)
@@ -60,13 +60,12 @@ def part_of_lanes(stmt, first, count):
     return For(lane, replaced(stmt.body, {stmt.axis: index}.get))
 
 
-def block_size(body, params, call=None):
+def block_size(n, body, params, call=None):
     """How many lanes make a block, or None if the scan is not to have any.
 
     Args:
-      call: of the loop that the decision is about.
+      n: how many lanes it has, or None; call: of the loop that the decision is about.
     """
-    n = lanes_of(body, params)
     if n is None or params["length"] in (0, 1):
         return None
     carries = carries_of(body, params)
@@ -106,10 +105,11 @@ def carries_of(body, params):
     return body.inputs[given : given + params["num_carry"]]
 
 
-def lanes_of(body, params):
+def lanes_of(body, params, known):
     """How many lanes the steps of a scan have that do not look at each other, or None.
 
-    A lane is an index of the first axis, of all arrays that a step writes.
+    A lane is an index of the first axis, of all arrays that a step writes.  `known` has
+    what was found out about the steps.
     """
     if not all(isinstance(step, Kernel) for step in body.body):
         return None
@@ -120,7 +120,7 @@ def lanes_of(body, params):
     if len(sizes) != 1:
         return None
     n, = sizes
-    kernels = (placed(step.body) for step in body.body)
+    kernels = (placed_once(step, known) for step in body.body)
     return n if all(keeps_to_its_lane(kernel, own, n) for kernel in kernels) else None
 
 

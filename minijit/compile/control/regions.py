@@ -24,8 +24,7 @@ from ..loops.expressions import Axis, Const, Load, as_index, op
 from ..loops.kernel_buffers import local_buffers
 from ..loops.statements import Kernel, Look, Store, nested
 from ..memory.moved import Known, Moved
-from ..memory.overwriting import plan
-from ..schedule.place import placed
+from ..memory.overwriting import placed_once, plan
 from ..settings import config
 from .obstacles import kind_of
 
@@ -103,8 +102,6 @@ class RegionBuilder:
 
     # The kinds of calls that become regions; later modules add to them.
     kinds = {"loop"}
-    # How the statements of a kernel run.
-    placed = staticmethod(placed)
 
     @property
     def largest_stack(self):
@@ -199,7 +196,7 @@ class RegionBuilder:
         program, places = self.places(program, inputs, outputs)
         for step in program.body:
             if isinstance(step, Kernel):
-                body = self.placed(step.body)
+                body = placed_once(step, self.known)
                 for b in local_buffers(body):
                     places[b] = (self.room(b.shape, b.dtype),)
                 self.add(*Moved(places).block(body))

@@ -145,7 +145,7 @@ class Overwriting:
         key = (step, *pairs)
         if key not in self.known:
             if isinstance(step, Kernel):
-                body = placed(step.body)
+                body = placed_once(step, self.known)
                 found = all(reads_before_it_writes(body, *pair) for pair in pairs)
                 stores = [s for s in statements(body) if isinstance(s, Store)]
                 found = found and (len(stores) == 1 or not self.alone)
@@ -161,6 +161,14 @@ def plan(program, pairs, known):
     key = (program, *pairs)
     if key not in known:
         known[key] = Overwriting(program, pairs, known)
+    return known[key]
+
+
+def placed_once(kernel, known):
+    """The statements of a kernel as they run: it is asked for them several times."""
+    key = "placed", kernel
+    if key not in known:
+        known[key] = placed(kernel.body)
     return known[key]
 
 
