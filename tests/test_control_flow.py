@@ -608,6 +608,21 @@ def test_a_body_that_is_known_is_recorded_no_more(monkeypatch):
     assert len(made) == 5
 
 
+@pytest.mark.chapter(16)
+def test_a_body_that_is_known_is_read_no_more(monkeypatch):
+    """What it says is told once, from the third time on: nothing walks through it."""
+    read, param_key = [], pieces.param_key
+    monkeypatch.setattr(pieces, "param_key", lambda p: read.append(p) or param_key(p))
+    goes_on, step = lambda c: c[1] < 3, lambda c: (c[0] * 0.75, c[1] + 1)
+    f = mj.vmap(lambda x: lax.while_loop(goes_on, step, (x, 0))[0])
+    counts = []
+    for _ in range(6):
+        read.clear()
+        f(jnp.ones(3))
+        counts.append(len(read))
+    assert counts[0] > 0 and counts[3:] == [0, 0, 0]
+
+
 def test_a_body_that_says_the_same_is_the_first_one():
     first, *others = (
         pieces.interned(mj.make_jaxpr(lambda x: jnp.sin(x) * 3)(1.0)) for _ in range(3)

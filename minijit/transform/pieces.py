@@ -173,6 +173,10 @@ def close_over(jaxpr, before=(), after=()):
     return ClosedJaxpr(jaxpr.replace(constvars=(), invars=invars))
 
 
+# Without neighbours: of a body that was recorded before, what was made of it serves.
+close_alone = memoised(close_over)
+
+
 def reorder(closed, invars=None, outvars=None):
     """A closed jaxpr with its inputs and results in another order."""
     jaxpr = closed.jaxpr
@@ -205,6 +209,16 @@ def interned(closed):
     return found or closed
 
 
+class Said(tuple):
+    """A long key, whose hash is computed once: it is looked up at each call."""
+
+    def __hash__(self):
+        known = vars(self)
+        if "hash" not in known:
+            known["hash"] = super().__hash__()
+        return known["hash"]
+
+
 @memoised
 def text_key(closed):
     """A key of what a closed jaxpr says; captured arrays count by which they are."""
@@ -225,7 +239,7 @@ def text_key(closed):
         for e in jaxpr.eqns
     ]
     ends = [tuple(map(atom, v)) for v in (jaxpr.invars, jaxpr.outvars)]
-    return jaxpr.debug, *ends, *eqns
+    return Said((jaxpr.debug, *ends, *eqns))
 
 
 def param_key(value):

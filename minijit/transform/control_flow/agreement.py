@@ -15,12 +15,13 @@ from ...trace.array import ArrayImpl, ShapedArray, aval_of
 from ...trace.base.errors import at_line, user_source
 from ...trace.core import Tracer
 from ...trace.jaxprs.jaxpr import Var
+from ...trace.jaxprs.memory import memoised
 from ...trace.jit.refs import Ref, read
 from ...trace.trees.keys import keystr
 from ...trace.trees.paths import tree_flatten_with_path
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..closed_jaxprs import apply_closed, trace_closed
-from ..pieces import close_over, int32, interned, jaxpr_of, record, split
+from ..pieces import close_alone, int32, interned, jaxpr_of, record, split
 
 
 def as_predicate(pred):
@@ -183,7 +184,7 @@ def record_test(cond_fun, avals, tree, refs):
             "the cond_fun of a while_loop may read a Ref, but not write it"
             f"{at_line(user_source())}"
         )
-    test = test.replace(outvars=test.outvars[:count])
+    test = test.replace(outvars=test.outvars[:count]) if unchanged else test
     check_predicate(test.out_avals, out_tree)
     return test, captured
 
@@ -221,7 +222,7 @@ def record_body(body, init, x_avals, tree, kind):
             init, refs = init[:own], []
             avals = *map(aval_of, init), *x_avals
             jaxpr, consts, out_tree = record(body, avals, tree, kind, written=refs)
-            closed = close_over(carrying(jaxpr, own, len(refs)))
+            closed = close_alone(carrying(jaxpr, own, len(refs)))
             init += map(read, refs)
             out_trees = check_carry_tree(kind, carry_tree, out_tree)
         out = closed.out_avals[: len(init)]
@@ -236,6 +237,7 @@ def record_body(body, init, x_avals, tree, kind):
     return init, interned(closed), consts, out_trees, refs
 
 
+@memoised
 def carrying(jaxpr, own, refs):
     """A body whose last `refs` arguments and results follow the first `own` ones."""
     carry, xs, values = pieces_from(jaxpr.invars, own, refs)

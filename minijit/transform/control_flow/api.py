@@ -24,7 +24,7 @@ from ...trace.jit.refs import read, write_back
 from ...trace.primitives import as_array
 from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ...trace.types import ArrayLike
-from ..pieces import close_over, interned, split, with_loop_traces
+from ..pieces import close_alone, close_over, interned, split, with_loop_traces
 from .agreement import (
     as_predicate,
     check_trees,
@@ -165,7 +165,7 @@ def while_loop(
     test, test_consts = record_test(cond_fun, avals, tree, refs)
     outs = primitive.bind(
         *(*test_consts, *consts, *init),
-        cond_jaxpr=interned(close_over(test)),
+        cond_jaxpr=interned(close_alone(test)),
         body_jaxpr=body,
         cond_nconsts=len(test_consts),
         body_nconsts=len(consts),
