@@ -22,7 +22,7 @@ from harness import in_threads, refused
 
 import minijit as jax
 import minijit.numpy as jnp
-from minijit.trace.jit import jit as module
+from minijit.trace.jit import jit as module, retrace
 from minijit.trace.jit.captures import find_captures, global_reads, show
 from minijit.tree_util import Partial
 
@@ -681,6 +681,19 @@ def test_the_nearest_signature_is_named():
     f(jnp.ones(1), jnp.ones(9))
     assert "nearest: trace 1" in f.traces[2].why
     assert "nearest: trace 0" in f.traces[3].why
+
+
+def test_a_trace_that_differs_in_one_fact_is_compared_with_one(monkeypatch):
+    compared, differences = [], retrace.differences
+    noting = lambda old, new: compared.append(old) or differences(old, new)
+    monkeypatch.setattr(retrace, "differences", noting)
+    f = jax.jit(lambda x: x)
+    for n in range(1, 12):
+        compared.clear()
+        f(jnp.ones(n))
+    # To find the nearest, and to say what differs.
+    assert len(compared) == 2
+    assert "nearest: trace 9" in f.traces[10].why
 
 
 def test_the_table_of_traces():

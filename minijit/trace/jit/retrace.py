@@ -14,6 +14,7 @@ with the fewest differences is the nearest, and the differences are the explanat
 
 import functools
 import inspect
+import math
 import time
 import types
 import weakref
@@ -176,6 +177,19 @@ def distance(old, new):
     return sum(10 if kind == "structure" else 1 for kind, *_ in differences(old, new))
 
 
+def nearest_of(records, facts):
+    """The one whose signature differs least, and the first of several."""
+    found = next((r for r in records if r.facts == facts), None)
+    least = math.inf if found is None else 0
+    for record in records:
+        # In a loop each trace differs in one fact from the one before.
+        if least <= 1:
+            break
+        if (far := distance(record.facts, facts)) < least:
+            found, least = record, far
+    return found
+
+
 def explain_change(kind, name, was, now):
     """What changed, and what to do: two lines."""
     what, advice = explanations[kind]
@@ -199,8 +213,8 @@ def explain(facts, records, mutable, era):
     records = [r for r in records if r.facts.get(FUNCTION) == facts.get(FUNCTION)]
     if not records:
         return "first call"
-    # Of several that are as near, the latest; a long history need not be searched.
-    nearest = min(records[:-100:-1], key=lambda r: distance(r.facts, facts))
+    # A long history need not be searched.
+    nearest = nearest_of(records[:-100:-1], facts)
     found = differences(nearest.facts, facts)
     if not found and not nearest.kept:
         return (
