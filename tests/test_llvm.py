@@ -606,6 +606,19 @@ def test_loops_that_store_where_told_have_no_vectors():
 
 
 @pytest.mark.chapter(24)
+def test_loops_of_few_steps_in_all_have_no_vectors():
+    x = rng.normal(size=(1688, 10)).astype("f4")
+    f = mj.jit(lambda x: jnp.exp(x - x.max(0)))
+    text = f.lower(x).compile().as_text("llvm")
+    # What the ten maxima begin with; not the ten steps that run for each row.
+    loops = re.findall(r"icmp slt i64 %i\d+n, (10)\n.*!llvm.loop (!\d+)", text)
+    (note,) = re.findall(r'(!\d+) = !{!"llvm.loop.vectorize.enable", i1 false}', text)
+    (end,) = re.findall(rf"(!\d+) = distinct .*, {note}}}", text)
+    assert [place for _, place in loops].index(end) == 0 and len(loops) == 3
+    np.testing.assert_allclose(f(x), np.exp(x - x.max(0)), 1e-5)
+
+
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
 def test_extremes_of_floats_are_totals_of_integers(name):
     x = rng.normal(size=(40, 333)).astype("f4")

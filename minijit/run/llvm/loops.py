@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 # chapter 23
 from .text import LLVMWriter
+from .work import LONG
 
 
 class LoopWriter(LLVMWriter):
@@ -24,7 +25,8 @@ class LoopWriter(LLVMWriter):
 
     def __init__(self):
         super().__init__()
-        self.moving = set()
+        # How often it runs is not known.
+        self.moving, self.times = set(), LONG
 
     @contextmanager
     def repeat(self):

@@ -26,6 +26,9 @@ from .target import vector_bytes
 FEWEST_STEPS = 8
 # Bytes of accumulators that a total has: as many as the longest vectors hold.
 ACCUMULATED = 64
+# Loops that run no more steps in all take a fraction of a microsecond without vectors,
+# which LLVM would take a millisecond to make.
+SELDOM = 64
 
 
 class Notes:
@@ -33,9 +36,11 @@ class Notes:
 
     Attributes:
       notes: the texts of the notes, which stand beside the function.
+      times: how often the loop that is written runs its steps, in all.
     """
 
     notes: list
+    times: int
 
     def note(self, text):
         """A note for LLVM: -> its name; SELF in the text is that."""
@@ -58,7 +63,7 @@ class Notes:
             accumulators = ACCUMULATED // vector_bytes()
             if accumulators > 1 and any(isinstance(s, Step) for s in stmt.body):
                 words.append(f'!"llvm.loop.interleave.count", i32 {accumulators}')
-        if stores_where_told(stmt):
+        if stores_where_told(stmt) or self.times <= SELDOM:
             words.append('!"llvm.loop.vectorize.enable", i1 false')
         return self.note_at_end(*words) if words else ""
 

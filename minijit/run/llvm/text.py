@@ -25,6 +25,7 @@ from ...compile.schedule.placing_rules import sure
 from .functions import Branches, FunctionCalls
 from .notes import Notes
 from .types import constant_text, kind_of, memory_type, register_type
+from .work import LONG
 
 # chapter 23
 # name -> function(writer, name, expr, values) -> register.
@@ -65,6 +66,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
       label: of the block that is being written.
       pointers: {buffer: the register with its address}; read_only: those never written.
       used, declared, halves, notes: see `FunctionCalls` and `Notes`.
+      times: how often the loops around what is written run, in all.
       loops: `vectors` if some loops are written as vectors, `plain` if some are not.
     """
 
@@ -73,7 +75,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         self.count, self.label = 0, "start"
         self.pointers, self.read_only = {}, frozenset()
         self.used, self.declared, self.notes, self.loops = {}, {}, [], set()
-        self.halves = {}
+        self.halves, self.times = {}, 1
 
     def fresh(self):
         self.count += 1
@@ -176,12 +178,14 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
             self.line(f"br label %loop{k}")
         self.begin(f"loop{k}")
         self.line(f"{counter} = phi i64 [0, %{before}], [{counter}n, %next{k}]")
+        times = self.times
+        self.times *= LONG if isinstance(extent, str) else extent
         yield counter
         self.line(f"br label %next{k}")
         self.begin(f"next{k}")
         self.line(f"{counter}n = add nuw nsw i64 {counter}, 1")
         more = self.do(f"icmp slt i64 {counter}n, {extent}")
-        note = self.note_of_loop(stmt, extent)
+        note, self.times = self.note_of_loop(stmt, extent), times
         self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
         self.begin(f"done{k}")
 
