@@ -563,7 +563,7 @@ MOVES = {"transpose", "reshape", "broadcast_in_dim", "concatenate", "slice", "co
 @pytest.mark.chapter(25)
 @pytest.mark.fusion
 @pytest.mark.parametrize("wrap, calls, kernels, most", [
-    (lambda f: f, 5, 7, 1.3), (mj.value_and_grad, 13, 12, 1.6),
+    (lambda f: f, 5, 7, 1.3), (mj.value_and_grad, 13, 14, 1.6),
 ])  # fmt: skip
 def test_griffin(wrap, calls, kernels, most):
     """Issue 11's block: products and a recurrence, and what lies between them."""
@@ -574,11 +574,15 @@ def test_griffin(wrap, calls, kernels, most):
     x = mj.ShapeDtypeStruct((8, 256, d), "float32")
     report = mj.explain(wrap(bench_products.griffin(mj)), given, x)
     assert (len(report.calls), len(report.kernels)) == (calls, kernels)
+    sweeps = 0
     for step in report.kernels:
         only_moves = {eqn.primitive.name for eqn in step.eqns} <= MOVES
         assert not (only_moves and step.reads), step
         large = [use for use in step.reads if use.nbytes >= 8 * 256 * d]
-        assert all(use.sweeps == 1 for use in large), (step, large)
+        # The slope of the convolution's kernel reads a row for each of its 16 places.
+        assert {use.sweeps for use in large} <= {1, 16}, (step, large)
+        sweeps += sum(use.sweeps == 16 for use in large)
+    assert sweeps == (wrap is mj.value_and_grad)
     assert report.ideal_bytes < report.needed_bytes <= report.traffic_bytes
     assert report.traffic_bytes <= most * report.needed_bytes
 
