@@ -279,7 +279,8 @@ def export(
         types = lowered.in_tree, lowered.out_tree, tuple(lowered.avals)
         outs = tuple(lowered.jaxpr.out_avals)
         program = Program(lowered.fun_name, *types, outs, meant, lowered.jaxpr)
-        return Exported(program, lowered.compile())
+        compiled = functools.cache(lowered.compile)
+        return Exported(program, lambda *args, **kwargs: compiled()(*args, **kwargs))
 
     return exported
 

@@ -186,7 +186,7 @@ def test_rooms_of_loops_are_in_the_arena():
         return lax.fori_loop(0, 5, lambda i, t: jnp.tanh(t @ t), y + 1)
 
     # Smaller rooms are on the stack.
-    made = plan(f, np.ones((80, 80), "f4"))
+    made = plan(f, np.ones((160, 160), "f4"))
     assert made.nbytes == made.least
     rooms = {slot.owner.name for slot in made.slots}
     assert any(name.startswith("r") for name in rooms)

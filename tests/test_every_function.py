@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import test_fft
 import test_image
-import test_jet
 import test_linalg
 import test_scipy
 import test_special
@@ -375,9 +374,6 @@ alone = {
     "scipy.stats": {test_scipy.test_densities_of_samples: "mode"},
     "scipy.optimize": {test_scipy.test_minima: "minimize"},
     "scipy.cluster.vq": {test_scipy.test_values_between_the_points_of_a_grid: "vq"},
-    "experimental.jet": {
-        test_jet.test_derivatives_of_a_path_are_those_of_jvps_in_each_other: "jet"
-    },
     "experimental.ode": {
         test_training_tools.test_odeint_of_what_it_captures_and_of_lanes: "odeint"
     },

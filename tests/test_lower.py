@@ -69,6 +69,11 @@ def ints(*shape, dtype="int32", seed=0):
 int_dtypes = ["int8", "uint8", "int16", "uint32", "int32"]
 
 
+def half(dtype):
+    return np.dtype(dtype) if dtype != "bfloat16" else np.dtype(prim.dtypes.bfloat16)
+
+
+@pytest.mark.chapter(25)
 def test_parts_of_complex_numbers():
     z = (floats(5) + 1j).astype("complex64")
     check(lambda z: [lax.real(z), lax.imag(z), lax.abs(z)], z)

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 
 from .project import Book, Part
+from .text import for_type_checkers
 
 
 def check_imports(book: Book, part: Part) -> Iterator[str]:
@@ -66,9 +67,7 @@ def imported(
 def executed(tree: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a tree, but for those that are there for type checkers alone."""
     yield tree
-    inner = ast.iter_child_nodes(tree)
-    if isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING"):
-        inner = iter(tree.orelse)
+    inner = tree.orelse if for_type_checkers(tree) else ast.iter_child_nodes(tree)
     for node in inner:
         yield from executed(node)
 

@@ -169,8 +169,13 @@ def is_docstring(node: ast.stmt) -> bool:
 # -- what a statement is called, and what it reads
 
 
+def for_type_checkers(node: ast.AST) -> bool:
+    """Is this a block that never runs?"""
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
 def names(node: ast.stmt) -> frozenset[str]:
-    """The names a statement binds in its module."""
+    """The names a statement binds in its module, when it runs."""
     found: set[str] = set()
     todo: list[ast.AST] = [node]
     while todo:
@@ -182,7 +187,7 @@ def names(node: ast.stmt) -> frozenset[str]:
         elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
             found.add(n.id)
         elif not isinstance(n, Scope):
-            todo += ast.iter_child_nodes(n)
+            todo += n.orelse if for_type_checkers(n) else ast.iter_child_nodes(n)
     return frozenset(found)
 
 

@@ -26,6 +26,7 @@ class Settings:
       small_constant: constants of at most so many elements are looked into, and
         computed, while a program is simplified.
       small_function: a function of at most so many equations is inlined at each call.
+      most_pieces: an update of an array that has more pieces changes it where it lies.
       cheap: what costs fewer additions than this may be computed several times.
       cheap_in_all: as often as all of them cost so many additions at most.
       row_bytes: how large the rows are in all that a kernel keeps to itself, on the
@@ -142,6 +143,7 @@ class Settings:
     most_buffers: int = 16
     small_constant: int = 256
     small_function: int = 16
+    most_pieces: int = 16
     cheap: int = 8
     cheap_in_all: int = 32
     row_bytes: int = 1 << 18

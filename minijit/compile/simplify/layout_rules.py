@@ -254,7 +254,7 @@ def update_of_pieces(s, out, x, update, *starts):
     places = [min(max(int(place), 0), n - size) for place, n, size in limits]
     axis = along_one_axis(x, places, sizes)
     cut, pieces = pieces_of(s, x)
-    if axis is None or cut != axis:
+    if axis is None or cut != axis or len(pieces) > s.settings.most_pieces:
         return None
     first, last, end = places[axis], places[axis] + sizes[axis], out.shape[axis]
     before = part_of(s, pieces, axis, 0, first)

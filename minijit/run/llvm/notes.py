@@ -60,9 +60,9 @@ class Notes:
         words = []
         if isinstance(extent, str) or is_kept(stmt):
             words.append('!"llvm.loop.unroll.disable"')
-            accumulators = ACCUMULATED // vector_bytes()
-            if accumulators > 1 and any(isinstance(s, Step) for s in stmt.body):
-                words.append(f'!"llvm.loop.interleave.count", i32 {accumulators}')
+            if any(isinstance(s, Step) for s in stmt.body):
+                count = ACCUMULATED // vector_bytes()
+                words.append(f'!"llvm.loop.interleave.count", i32 {count}')
         if stores_where_told(stmt) or self.times <= SELDOM:
             words.append('!"llvm.loop.vectorize.enable", i1 false')
         return self.note_at_end(*words) if words else ""
