@@ -210,6 +210,7 @@ def test_results_have_names():
     assert jnp.linalg.eigh(np.eye(2)).eigenvalues.tolist() == [1, 1]
 
 
+@pytest.mark.chapter(20)
 @pytest.mark.parametrize("n", [2, 3])
 def test_determinants_of_the_smallest_matrices_are_products(n):
     x = np.random.default_rng(n).normal(size=(2000, n, n)).astype("f4")

@@ -197,6 +197,10 @@ def by_text(found):
 # What a program is simplified to: (function, arguments, another value).
 simpler = {
     "small_constant": (lambda x: x + jnp.arange(4.0) * 3, [ones(4)], 1),
+    "most_pieces": (
+        lambda x: lax.dynamic_update_slice(jnp.concatenate([x, x * 2, x]), x, (2,)),
+        [ones(2)], 1,
+    ),
 }  # fmt: skip
 
 
