@@ -60,8 +60,9 @@ class Notes:
         words = []
         if isinstance(extent, str) or is_kept(stmt):
             words.append('!"llvm.loop.unroll.disable"')
-            if any(isinstance(s, Step) for s in stmt.body):
-                count = ACCUMULATED // vector_bytes()
+            count = ACCUMULATED // vector_bytes()
+            # Told to have one, LLVM makes no vectors.
+            if count > 1 and any(isinstance(s, Step) for s in stmt.body):
                 words.append(f'!"llvm.loop.interleave.count", i32 {count}')
         if stores_where_told(stmt) or self.times <= SELDOM:
             words.append('!"llvm.loop.vectorize.enable", i1 false')
