@@ -663,19 +663,6 @@ def test_the_carry_of_a_loop_is_a_register():
     assert "fmul <4 x float>" in loop and "load" not in loop and "store" not in loop
 
 
-@pytest.mark.chapter(24)
-@pytest.mark.parametrize("body, way", [
-    (lambda x: lax.cond(x > 0.5, lambda: x * 0.5, lambda: x + 0.25), "vectors"),
-    (lambda x: x * jnp.arange(1000.0).sum(), "thorough"),
-])  # fmt: skip
-def test_a_loop_of_single_numbers_is_searched_for_no_vectors(body, way):
-    """One that adds up many of them is."""
-    goes_on, step = lambda c: c[1] < 10_000, lambda c: (body(c[0]), c[1] + 1)
-    f = mj.jit(lambda x: lax.while_loop(goes_on, step, (x, 0))[0])
-    kernels = f.lower(0.3).compile().executable.loaded.kernels
-    assert [*by_way(kernels)] == [way]
-
-
 def test_what_modules_share_is_in_none_of_them():
     x = np.linspace(0.1, 0.9, 4, dtype="f4")
     f = mj.jit(lambda x: lax.while_loop(lambda c: c[0] < 9, lambda c: c * 2, x))

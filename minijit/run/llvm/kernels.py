@@ -38,8 +38,7 @@ class KernelText:
       declared, used: as in `LLVMWriter`.
       buffers: the `Buffer`s to call it with; it takes no numbers.
       steps: about how many statements it runs.
-      vectors: whether it has no loop of which LLVM could make vectors: all that could
-        be have those that the text says.
+      vectors: whether all its loops have vectors that the text says.
       facts: what `launch` takes: kernels of one text and the same facts share it.
     """
 
@@ -72,7 +71,7 @@ class KernelText:
         given = ", ".join(f"ptr noalias %{name}" for name in names.values())
         head, last = f"{result} @NAME({given}) #0", f"{result} {value}"
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
-        self.steps, self.vectors = steps_of(body), "plain" not in writer.loops
+        self.steps, self.vectors = steps_of(body), writer.loops == {"vectors"}
         self.called_by = len(names), self.steps > LONG, result
         self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")

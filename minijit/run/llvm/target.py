@@ -158,9 +158,9 @@ def converts(dtype):
 
 
 # How modules are made into machine code: thoroughly; in little time, where so little
-# runs that vectors do not pay; or as they are, where loops have vectors of ours, or are
-# of single numbers.  Then the passes of LLVM would take longer than all the rest, and
-# find hardly more to do than to keep in registers what has a slot on the stack.
+# runs that vectors do not pay; or as they are, where all loops have vectors of ours.
+# Then the passes of LLVM would take longer than all the rest, and find hardly more to
+# do than to keep in registers what has a slot on the stack.
 machine_options = {
     how: dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
     for how, level in dict(thorough=2, brief=0, vectors=2).items()
