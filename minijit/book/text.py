@@ -169,7 +169,7 @@ def is_docstring(node: ast.stmt) -> bool:
 # -- what a statement is called, and what it reads
 
 
-def for_type_checkers(node: ast.AST) -> bool:
+def for_type_checkers(node: ast.AST) -> TypeGuard[ast.If]:
     """Is this a block that never runs?"""
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
