@@ -360,6 +360,9 @@ def test_a_nest_of_scans_with_weak_carries_records_each_body_once():
     total, kept = lax.scan(step(3), 0, xs)
     assert total == 16 and kept.dtype == f32 and kept.tolist() == [0, 8]
     assert sorted(count) == [0, 1, 2, 3]
+    # In the body the carry has its new dtype from the beginning, as in JAX.
+    closed = mj.make_jaxpr(lambda: lax.scan(lambda c, x: (c + x, c), 0, xs))()
+    assert "convert" not in str(closed.eqns[-1].params["jaxpr"])
 
 
 def test_forms_of_cond_map_and_loops():

@@ -43,16 +43,20 @@ class Program(NamedTuple):
 
 
 def primitive_named(name: str) -> Primitive:
-    """The primitive of the library that has a name."""
-    return {p.name: p for p in reversed(list(shape_rules))}[name]
+    """The primitive of the library that has a name; ValueError if none has it."""
+    for primitive in shape_rules:
+        if primitive.name == name:
+            return primitive
+    raise ValueError(f"this version has no primitive {name!r}, which the program calls")
 
 
 class Pickler(pickle.Pickler):
     """Writes jaxprs: see the top of this module."""
 
     def reducer_override(self, x: Any) -> Any:
-        if isinstance(x, Primitive) and x is primitive_named(x.name):
-            return primitive_named, (x.name,)
+        if isinstance(x, Primitive) and x in shape_rules:
+            if x is primitive_named(x.name):
+                return primitive_named, (x.name,)
         if isinstance(x, TraceInfo):
             return TraceInfo, (x.name, x.kind, None, x.arg_names)
         if isinstance(x, Eqn):

@@ -54,18 +54,18 @@ def jet(fun, primals, series, factorial_scaled=True, **_):
             "jet terms have inconsistent lengths for different arguments: "
             f"{[*map(len, terms)]}"
         )
-    scale = [math.factorial(0 if factorial_scaled else k) for k in range(99)]
+    scale = lambda k: 1 if factorial_scaled else math.factorial(k)
     lists = []
     for x, higher in zip(map(jnp.asarray, leaves), terms, strict=True):
         typed = [lax.convert(t, x.dtype, aval_of(x).weak_type) for t in higher]
         typed = [jnp.broadcast_to(t, x.shape) for t in typed]
-        lists.append([x, *(t * scale[k] for k, t in enumerate(typed, 1))])
+        lists.append([x, *(t * scale(k) for k, t in enumerate(typed, 1))])
     closed, shapes = make_jaxpr(fun, return_shape=True)(*primals)
     found = taylor(closed, lists)
     count = len(terms[0]) if terms else 0
     found = [padded(x, count) for x in found]
     out_tree = tree_flatten(shapes)[1]
-    higher = [[t / scale[k] for k, t in enumerate(x) if k] for x in found]
+    higher = [[t / scale(k) for k, t in enumerate(x) if k] for x in found]
     return out_tree.unflatten(x[0] for x in found), out_tree.unflatten(higher)
 
 

@@ -276,11 +276,23 @@ def with_input_types(closed, avals):
     level, which makes 2^n times.  So the types are changed in the jaxpr if all that
     happens to such an input is that it is converted to its new dtype.
     """
-    for var, aval in zip(closed.jaxpr.invars, avals, strict=True):
-        same = var.aval.dtype == aval.dtype
-        if not same and not is_only_converted(closed.jaxpr, var, aval.dtype):
-            return None
-    return trace_closed(partial(apply_closed, closed), avals, closed.jaxpr.debug)
+    jaxpr = closed.jaxpr
+    pairs = zip(jaxpr.invars, avals, strict=True)
+    new = {var: aval.dtype for var, aval in pairs if var.aval.dtype != aval.dtype}
+    if not all(is_only_converted(jaxpr, var, dtype) for var, dtype in new.items()):
+        return None
+    # What was converted has its new dtype from the beginning: it is used as it is.
+    kept, names = [], {}
+    current = lambda atom: names.get(atom, atom) if isinstance(atom, Var) else atom
+    for eqn in jaxpr.eqns:
+        if any(isinstance(x, Var) and x in new for x in eqn.invars):
+            names[eqn.outvars[0]] = eqn.invars[0]
+        else:
+            kept.append(eqn.replace(invars=tuple(map(current, eqn.invars))))
+    outvars = tuple(map(current, jaxpr.outvars))
+    jaxpr = jaxpr.replace(eqns=tuple(kept), outvars=outvars)
+    again = partial(apply_closed, closed.replace(jaxpr=jaxpr))
+    return trace_closed(again, avals, jaxpr.debug)
 
 
 def is_only_converted(jaxpr, var, dtype):
