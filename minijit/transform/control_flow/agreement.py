@@ -14,7 +14,7 @@ from ...trace.arguments import function_source, wraps
 from ...trace.array import ArrayImpl, ShapedArray, aval_of
 from ...trace.base.errors import at_line, user_source
 from ...trace.core import Tracer
-from ...trace.jaxprs.jaxpr import Var
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.refs import Ref, read
 from ...trace.trees.keys import keystr
@@ -291,7 +291,7 @@ def with_input_types(closed, avals):
             kept.append(eqn.replace(invars=tuple(map(current, eqn.invars))))
     outvars = tuple(map(current, jaxpr.outvars))
     jaxpr = jaxpr.replace(eqns=tuple(kept), outvars=outvars)
-    again = partial(apply_closed, closed.replace(jaxpr=jaxpr))
+    again = partial(apply_closed, ClosedJaxpr(jaxpr, closed.consts))
     return trace_closed(again, avals, jaxpr.debug)
 
 
