@@ -1,20 +1,25 @@
-"""Functions called outside jit that go to a compiled program, and from when on.
+"""Functions called outside jit that are recorded, and go to a program from when on.
 
     for x in batches:
         jnp.searchsorted(edges, x)      # some 80 primitives; after a while one program
     jnp.var(million)                    # one program, from the first call on
 
-A public function called with concrete arrays evaluates primitive after primitive, each
-by NumPy.  Whether one program does, instead, depends on whether it is *exact*: whether
+A public function called with concrete arrays looks at its arguments, and evaluates
+primitive after primitive, each by NumPy.  Once that has cost what recording costs, the
+function is recorded for arguments of these types.  From then on only the recorded
+equations are evaluated, each by its plan: the same functions of NumPy's give the same
+result, to the last bit.
+
+Whether one compiled program does, instead, depends on whether it is *exact*: whether
 each of its primitives has one right result, to the last bit.  So have choices,
 comparisons and whatever moves elements, what IEEE 754 rounds correctly (a sum of two
 numbers, a quotient, a square root), and arithmetic of integers.  Sums of many floats
 and functions such as `exp` have not: they depend on the order and on who computes them.
 
-A function that is exact is compiled when the steps that it has taken, for arguments of
-these types, have cost what compiling costs.  So what is called a few times is never
-compiled, and what is called often takes at most about twice as long as if it had been
-known from the start which is cheaper.  Nobody can see it in the results.
+A function that is exact is compiled when its equations have cost what compiling costs.
+So what is called a few times is never compiled, and what is called often takes at most
+about twice as long as if it had been known from the start which is cheaper.  Nobody can
+see it in the results.
 
 In those of other functions it would be seen.  So what they are given decides alone: if
 a large array is computed with, they are compiled for the first call, as it takes few
@@ -25,26 +30,27 @@ Derivatives and batched functions evaluate primitives by themselves.  `of_large`
 same rules for one of those, if an array is large.
 """
 
-import weakref
+import math
 from functools import partial
 
 import numpy as np
 
 from ..compile.lower.calls import runs_uncompiled
 from ..trace import dtypes, primitives as prim, remainders, slicing
-from ..trace.api.calls import ELEMENTS, LARGE, MANY, passing
+from ..trace.api.calls import ELEMENTS, MANY, passing
 from ..trace.arguments import TraceInfo, function_source
-from ..trace.array import ArrayImpl, ShapedArray, array_classes
+from ..trace.array import ArrayImpl, ShapedArray, array_classes, known_aval, to_numpy
 from ..trace.base.config import config
 from ..trace.base.errors import left_out
 from ..trace.core import Array, BottomTrace, current
-from ..trace.jaxprs.jaxpr import ClosedJaxpr
+from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, last_uses
 from ..trace.jit.jit import jit_p
 from ..trace.jit.stores import Table
-from ..trace.plans import size_of
+from ..trace.numpy_values import quietly
+from ..trace.plans import has_numpy_dtype, is_large, plan_for, size_of
 from ..trace.remembered import is_plain
 from ..trace.trees.pytree import tree_flatten
-from ..transform.closed_jaxprs import trace_closed
+from ..transform.closed_jaxprs import drop_dead, trace_closed
 from ..transform.control_flow.branches import cond_p
 from ..transform.control_flow.while_and_scan import scan_p, while_p
 from ..transform.custom.custom_derivatives import custom_jvp_p, custom_vjp_p
@@ -58,15 +64,14 @@ left_out["wrappers"] += (__file__,)
 overrides = config.overrides
 bottom = current.bottom
 
-# What it costs to compile, in steps: a step takes 10 us for itself and 2.5 ns for each
-# element, compiling 20 ms for a program and 1 ms for each of its equations.
-PROGRAM, EQUATION = 2000, 100
+# In steps, of which one takes 10 us for itself and 2.5 ns for each element: what a call
+# of a public function takes before its first; recording; and compiling, 20 ms for a
+# program and 1 ms for each of its equations.
+CALL, RECORD, PROGRAM, EQUATION = 4, 100, 2000, 100
 # What `Composed.calls` says of what it does not have.
 UNKNOWN = object()
 # For how many kinds of arguments is known what became of a function.
 LIMIT = 256
-# The functions that have `traces` because some call of theirs is compiled by now.
-compiled_by_now: weakref.WeakSet = weakref.WeakSet()
 
 
 class Composed:
@@ -75,8 +80,8 @@ class Composed:
     Attributes:
       wrapper: what users call it by; it has `traces` as soon as something is compiled.
       label: its name for users: "jnp.interp".
-      calls: {what a call was given: the steps it took so far; its program; or None,
-        if it stays as it is}.
+      calls: {what a call was given: the steps it took so far; what computes it; or
+        None, if it stays as it is}.
       is_composed: whether the last call took many steps.  One that takes few would take
         about as long as it takes to look it up: then the wrapper asks only here if an
         array is large.
@@ -97,13 +102,11 @@ class Composed:
                 return self.function(*args, **kwargs)
         key = tuple(key)
         known = self.calls.get(key, UNKNOWN)
-        if type(known) is Program:
-            return known(arrays)
         if known is UNKNOWN:
             known = self.known_at_once(args, kwargs, arrays) if is_large else 0
             self.keep(key, known)
-            if type(known) is Program:
-                return known(arrays)
+        if type(known) is Recorded:
+            return known(arrays)
         before = bottom.steps
         result = self.function(*args, **kwargs)
         steps = bottom.steps - before
@@ -113,9 +116,9 @@ class Composed:
         work = steps * (1 + max(sizes, default=0) // ELEMENTS)
         self.is_composed = work >= MANY
         if known is not None and self.is_composed:
-            known += work
-            if known >= PROGRAM + EQUATION * steps:
-                known = self.program(args, kwargs, arrays, result)
+            known += CALL + work
+            if known >= RECORD:
+                known = self.known_by_now(args, kwargs, arrays, result)
             self.keep(key, known)
         return result
 
@@ -130,28 +133,32 @@ class Composed:
         closed, tree = self.recorded(args, kwargs, arrays)
         if closed is None or config.fast_math:
             return None
-        if is_exact(closed) or not is_large(closed.jaxpr):
+        if is_exact(closed) or not has_large(closed.jaxpr):
             return 0
-        return self.compiled(closed, tree)
+        return Recorded(self.program(closed), tree)
 
-    def program(self, args, kwargs, arrays, result):
+    def known_by_now(self, args, kwargs, arrays, result):
         """What computes `result` out of arrays of these types, or None."""
         known, tree = tree_flatten(result)
         if not known or not all(is_array(type(x)) for x in known):
             return None
         closed, out_tree = self.recorded(args, kwargs, arrays)
-        if closed is None or config.fast_math or not is_exact(closed):
+        if closed is None or out_tree != tree:
             return None
-        if all(map(is_view, closed.jaxpr.eqns)):
+        if closed.out_avals != [x.aval for x in known]:
             return None
-        same = out_tree == tree and closed.out_avals == [x.aval for x in known]
-        return self.compiled(closed, tree) if same else None
+        closed = drop_dead(closed)
+        eqns, exact = closed.jaxpr.eqns, is_exact(closed)
+        run = by_numpy(closed, exact)
+        if exact and not config.fast_math and not all(map(is_view, eqns)):
+            each = sum(1 + most_of(eqn) // ELEMENTS for eqn in eqns)
+            run = Earned(run, lambda: self.program(closed), each, len(eqns))
+        return run and Recorded(run, tree)
 
-    def compiled(self, closed, tree):
-        """The `Program` of a closed jaxpr with results of some structure."""
+    def program(self, closed):
+        """A closed jaxpr as a compiled function of arrays."""
         self.wrapper.traces = loop_traces
-        compiled_by_now.add(self.wrapper)
-        return Program(compiled(closed), tree)
+        return compiled(closed)
 
     def recorded(self, args, kwargs, arrays):
         """A call of arrays of these types: its closed jaxpr, its results' structure.
@@ -172,8 +179,82 @@ class Composed:
         info = TraceInfo(self.label, "eager", function_source(self.function))
         try:
             return trace_closed(flat, [x.aval for x in arrays], info), out_tree
-        except Exception:
+        except (TypeError, ValueError, IndexError):
+            # Values decide; or the function itself says what is wrong with the call.
             return None, None
+
+
+def by_numpy(closed, exact):
+    """A function of arrays that evaluates equation after equation, each by its plan.
+
+    What depends on no argument is evaluated here, once.  None if one equation calls a
+    program, which has digits of its own unless all is exact.
+    """
+    jaxpr, steps = closed.jaxpr, []
+    consts = map(to_numpy, closed.consts)
+    known = dict(zip(jaxpr.constvars, consts, strict=True))
+    atoms = [x for eqn in jaxpr.eqns for x in eqn.invars]
+    known |= {x: x.val for x in (*atoms, *jaxpr.outvars) if isinstance(x, Literal)}
+    last = last_uses(jaxpr)
+    for i, eqn in enumerate(jaxpr.eqns):
+        primitive, params = eqn.primitive, eqn.params
+        plan = plan_for(primitive, tuple(x.aval for x in eqn.invars), params)
+        if plan is None or primitive.multiple_results:
+            if any(bodies(params.values())) and not exact:
+                return None
+            function, dtype = by_binding(eqn), None
+        else:
+            function, dtype = partial(plan[1], **params), plan[2]
+        step = function, dtype, eqn.invars, eqn.outvars
+        if dtype is not None and all(x in known for x in eqn.invars):
+            quietly(evaluate, [(*step, ())], known)
+        else:
+            steps.append((*step, last[i]))
+    planned = sum(dtype is not None for _, dtype, *_ in steps)
+    avals = list(map(known_type, closed.out_avals))
+
+    def values(given):
+        values = known | dict(zip(jaxpr.invars, given, strict=True))
+        evaluate(steps, values)
+        return [values[x] for x in jaxpr.outvars]
+
+    def run(*arrays):
+        bottom.steps += planned
+        results = quietly(values, [x._value for x in arrays])
+        return list(map(ArrayImpl, results, avals))
+
+    return run
+
+
+def evaluate(steps, values):
+    """Add the results of steps to {variable: value}, and drop what has been used."""
+    for function, dtype, invars, outvars, unused in steps:
+        result = function(*[values[x] for x in invars])
+        if dtype is None:
+            values.update(zip(outvars, result, strict=True))
+        else:
+            values[outvars[0]] = np.asarray(result, dtype, "C")
+        for x in unused:
+            del values[x]
+
+
+def by_binding(eqn):
+    """An equation without a plan, as a function from NumPy's values to a list."""
+    avals = [known_type(x.aval) for x in eqn.invars]
+
+    def run(*values):
+        arrays = map(ArrayImpl, values, avals)
+        results = eqn.primitive.bind(*arrays, **eqn.params)
+        several = eqn.primitive.multiple_results
+        return [x._value for x in (results if several else [results])]
+
+    return run
+
+
+def known_type(aval):
+    """A type as the object that arrays of it have."""
+    is_known = has_numpy_dtype(aval)
+    return known_aval(aval.shape, aval.dtype, aval.weak_type) if is_known else aval
 
 
 # An error of the call itself is none of the function's, as without this class.
@@ -196,26 +277,31 @@ def of_large(primitive, avals, params, function):
         result, = run(*map(ArrayImpl, values, avals))
         return result._value
 
-    most = max(map(size_of, (*avals, *closed.out_avals)))
-    return Earned(function, program, most) if is_exact(closed) else program
+    if not is_exact(closed):
+        return program
+    return Earned(function, lambda: program, 1 + most_of(eqn) // ELEMENTS, 1)
 
 
 class Earned:
-    """A function of NumPy's until that has cost what it costs to compile `program`."""
+    """A function until it has cost what it costs to compile what `make` makes of it.
 
-    def __init__(self, function, program, elements):
-        self.function, self.program, self.work = function, program, 0
-        self.each = 1 + elements // ELEMENTS
+    Args:
+      each, equations: how many steps a call takes; how many equations are compiled.
+    """
+
+    def __init__(self, function, make, each, equations):
+        self.function, self.make, self.each = function, make, each
+        self.left = PROGRAM + EQUATION * equations
 
     def __call__(self, *values, **params):
-        if self.work >= PROGRAM + EQUATION:
-            return self.program(*values)
-        self.work += self.each
+        if self.left <= 0:
+            self.function, self.left = self.make(), math.inf
+        self.left -= self.each
         return self.function(*values, **params)
 
 
-class Program:
-    """A compiled call: a function of the list of its arrays."""
+class Recorded:
+    """A recorded call: a function of the list of its arrays."""
 
     def __init__(self, run, tree):
         self.run, self.tree = run, tree
@@ -325,10 +411,19 @@ def is_view(eqn):
     return eqn.primitive in (prim.squeeze_p, stop_gradient_p)
 
 
-def is_large(jaxpr):
-    """Whether a jaxpr computes with large arrays."""
-    atoms = (x for eqn in jaxpr.eqns for x in (*eqn.invars, *eqn.outvars))
-    return any(getattr(x.aval, "size", 0) >= LARGE for x in atoms)
+def types_of(eqn):
+    """The types that NumPy has, of what an equation takes and makes."""
+    return [x.aval for x in (*eqn.invars, *eqn.outvars) if has_numpy_dtype(x.aval)]
+
+
+def most_of(eqn):
+    """How many elements an equation goes through."""
+    return max(map(size_of, types_of(eqn)), default=0)
+
+
+def has_large(jaxpr):
+    """Whether an operation of a jaxpr is large."""
+    return any(is_large(eqn.primitive, types_of(eqn)) for eqn in jaxpr.eqns)
 
 
 def is_exact(closed):

@@ -26,8 +26,8 @@ from .numpy_values import quiet
 from .remembered import is_plain
 
 # (primitive, the key of the flags, the ids of the types, params) -> (eval rule, NumPy's
-# function, dtype and type of the result; the types of the arguments, whose ids stay
-# theirs as long as they live).  Of several results: a program, None, None.
+# function, dtype and type of the result; the types of results and arguments, whose ids
+# stay theirs as long as they live).  Of several results: a program, None, None.
 plans: dict = {}
 LIMIT = 4096
 # What takes the place of NumPy's function where an array has so many elements, if there
@@ -79,12 +79,11 @@ def make_plan(primitive, flags, args, params):
     If there is none, the next operation of this kind will have one.  The long way,
     which this one goes if its arrays are small, checks what NumPy gives.
     """
-    rule = eval_rules.get(primitive)
-    function = numpy_function(rule)
-    can_be_key = is_plain((*params.values(),))
-    if function is None or not can_be_key:
+    if numpy_function(eval_rules.get(primitive)) is None:
         return None
-    if config.values.get("default_device") or not all(map(is_of_numpy, args)):
+    if not is_plain((*params.values(),)) or not all(map(is_of_numpy, args)):
+        return None
+    if config.values.get("default_device"):
         return None
     if primitive.multiple_results and not is_large(primitive, map(types_of, args)):
         return None
@@ -95,28 +94,39 @@ def make_plan(primitive, flags, args, params):
     key += (*map(type, params.values()),)
     if key in plans:
         return planned(primitive, args, params)
+    plan = plan_for(primitive, avals, params)
+    if plan is None:
+        return None
+    if len(plans) >= LIMIT:
+        plans.clear()
+    plans[key] = plan
+    # The first large operation has the digits of the next ones.
+    return planned(primitive, args, params) if is_large(primitive, plan[-1]) else None
+
+
+def plan_for(primitive, avals, params):
+    """How an operation on arrays of these types is computed, or None."""
+    rule = eval_rules.get(primitive)
+    function = numpy_function(rule)
+    if function is None or not all(map(has_numpy_dtype, avals)):
+        return None
     try:
-        aval, *others = result_avals(primitive, avals, params)
+        results = result_avals(primitive, avals, params)
     except (TypeError, ValueError):  # The long way says it, with the line.
         return None
-    if all(map(has_numpy_dtype, (aval, *others))):
-        if len(plans) >= LIMIT:
-            plans.clear()
-        if primitive.multiple_results:
-            run = programs["large"](primitive, avals, params, None)
-            if run is None:
-                return None
-            plans[key] = rule, run, None, None, avals
-            return run(*args)
-        aval = known_aval(aval.shape, aval.dtype, aval.weak_type)
-        function = for_types(function, avals, params, aval.dtype)
-        large = is_large(primitive, (aval, *avals))
-        if large:
-            function = programs["large"](primitive, avals, params, function)
-        plans[key] = rule, function, aval.dtype, aval, avals
-        if large:  # The first operation has the digits of the next ones.
-            return planned(primitive, args, params)
-    return None
+    if not all(map(has_numpy_dtype, results)):
+        return None
+    types = *results, *avals
+    if primitive.multiple_results:
+        large = is_large(primitive, types)
+        run = programs["large"](primitive, avals, params, None) if large else None
+        return run and (rule, run, None, None, types)
+    aval, = results
+    aval = known_aval(aval.shape, aval.dtype, aval.weak_type)
+    function = for_types(function, avals, params, aval.dtype)
+    if is_large(primitive, types):
+        function = programs["large"](primitive, avals, params, function)
+    return rule, function, aval.dtype, aval, types
 
 
 def size_of(aval):

@@ -35,6 +35,7 @@ from ..base import names as _names
 from ..base.errors import PACKAGE, at_line, left_out, text_of, user_source
 from ..base.frames import in_library, leave_out_frames
 from ..core import Array, Tracer, current
+from ..plans import LARGE
 from ..primitives import as_array
 from ..types import Args, Result
 from .examples import examples, with_example
@@ -120,11 +121,10 @@ def is_large_shape(x):
 
 
 # How many primitives make a function a composed one, if its arrays are small, and with
-# how many elements a primitive counts as one more; with how many elements an argument
-# or a result makes that a call is looked at before it is made; what calls the function
-# from then on, if there is something: of (function, its wrapper, label) a function of
-# (args, kwargs, whether something is large).
-MANY, ELEMENTS, LARGE = 4, 4000, 1 << 16
+# how many elements a primitive counts as one more; what calls the function from then
+# on, if there is something: of (function, its wrapper, label) a function of (args,
+# kwargs, whether something is large).
+MANY, ELEMENTS = 2, 4000
 composed_calls: dict = {}
 # The code of what only passes a call on.
 passing: set = set()
