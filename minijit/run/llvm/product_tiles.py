@@ -136,10 +136,17 @@ class ProductWriter(LLVMWriter):
         return kind, slot
 
     def at(self, pointer, *steps):
-        """The address of an element, so many strides away."""
+        """The address of an element, so many strides away; both may be known now."""
         for number, stride in steps:
-            offset = self.do(f"mul i64 {number}, {stride}")
-            pointer = self.do(f"getelementptr {self.kind}, ptr {pointer}, i64 {offset}")
+            if isinstance(number, int) and isinstance(stride, int):
+                offset = number * stride
+            elif stride == 1:
+                offset = number
+            else:
+                offset = self.do(f"mul i64 {number}, {stride}")
+            if offset != 0:
+                element = f"getelementptr {self.kind}, ptr {pointer}, i64 {offset}"
+                pointer = self.do(element)
         return pointer
 
     def splat(self, kind, value):
@@ -231,7 +238,7 @@ class TileWriter(ProductWriter):
         def copy(row, v):
             where = self.at(start, (row, "%b_row"), (self.lanes, v))
             found = self.load_masked(where, masks[v])
-            self.to_panel(found, row, self.lanes * v)
+            self.to_panel(found, self.at("%panel", (row, self.width), (self.lanes, v)))
 
         with self.branch(self.do("icmp eq i64 %b_column, 1")) as otherwise:
             with self.loop(None, depth) as i:
@@ -252,11 +259,11 @@ class TileWriter(ProductWriter):
         found = [
             self.load_masked(self.at(start, (j, "%b_column")), mask) for j in places
         ]
+        first = self.at("%panel", (i0, self.width), (j0, 1))
         for i, row in enumerate(exchanged(self, found, self.kind, self.lanes)):
-            self.to_panel(row, self.do(f"add i64 {i0}, {i}"), j0)
+            self.to_panel(row, self.at(first, (i, self.width)))
 
-    def to_panel(self, value, row, column):
-        where = self.at("%panel", (row, self.width), (column, 1))
+    def to_panel(self, value, where):
         self.line(f"store {self.vector} {value}, ptr {where}, align {self.nbytes}")
 
     # A tile.
@@ -308,10 +315,10 @@ class TileWriter(ProductWriter):
     def step(self, i, lefts, right, sums):
         """One number of each row, times a row of the right factor."""
         (start, step), vectors = right, range(len(sums[0]))
-        places = [self.at(start, (i, step), (self.lanes, v)) for v in vectors]
-        rights = [self.load_whole(place) for place in places]
+        row, along = self.at(start, (i, step)), self.do(f"mul i64 {i}, %a_column")
+        rights = [self.load_whole(self.at(row, (self.lanes, v))) for v in vectors]
         for left, totals in zip(lefts, sums, strict=True):
-            number = self.do(f"load {self.kind}, ptr {self.at(left, (i, '%a_column'))}")
+            number = self.do(f"load {self.kind}, ptr {self.at(left, (along, 1))}")
             factor = self.splat(self.kind, number)
             for right, total in zip(rights, totals, strict=True):
                 self.set(total, self.multiply_add(factor, right, self.get(total)))
