@@ -29,7 +29,7 @@ from .trace import dtypes
 from .trace.api import calls
 from .trace.base import names as _names
 from .trace.base.config import config
-from .trace.base.errors import at_line, user_source
+from .trace.base.errors import HERE
 from .trace.jit.jit import jit
 from .trace.numpy_values import real_part
 from .trace.types import Array, ArrayLike, DTypeLike, Shape
@@ -184,8 +184,7 @@ def checked(name, key, dtype, default=float, kind=np.floating, what="a float dty
     dtype = dtypes.user_dtype(default if dtype is None else dtype, name)
     if not dtypes.issubdtype(dtype, kind):
         raise ValueError(
-            f"dtype argument to `{name}` must be {what}, got {dtype}"
-            f"{at_line(user_source())}"
+            f"dtype argument to `{name}` must be {what}, got {dtype}{HERE}"
         )
     return data, dtype
 
@@ -207,8 +206,7 @@ def checked_shape(name, shape, *params):
         raise ValueError(
             f"{name} parameter shapes must be broadcast-compatible with shape "
             "argument, and the result of broadcasting the shapes must equal the shape "
-            f"argument, but got result {joint} for shape argument {shape}."
-            f"{at_line(user_source())}"
+            f"argument, but got result {joint} for shape argument {shape}.{HERE}"
         )
     return shape
 

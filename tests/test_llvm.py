@@ -73,6 +73,17 @@ ir_names = {
 @pytest.mark.parametrize(
     "case", [c for c in scalar_cases() if c[0] != "power"], ids=lambda c: "-".join(c)
 )
+def test_code_that_calls_what_the_process_lacks_is_refused():
+    text = """
+declare double @nobody_has(double)
+define double @f(double %x) {
+  %y = call double @nobody_has(double %x)
+  ret double %y
+}"""
+    with pytest.raises(MinijitError, match="has no functions nobody_has"):
+        llvm_engine.Code(text)
+
+
 def test_scalar_operations_are_the_plain_ones(case):
     name, out, *dtypes = case
     args = grid(*dtypes)

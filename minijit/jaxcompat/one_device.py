@@ -17,7 +17,7 @@ from ..trace.api.meshes import NamedSharding, PartitionSpec, get_mesh
 from ..trace.api.placed_arrays import place
 from ..trace.arguments import function_name, wraps
 from ..trace.array import aval_of
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.jit.jit import jit
 from ..trace.trees.pytree import tree_flatten, tree_unflatten
 from ..trace.trees.tools import broadcast_prefix, flatten_axes
@@ -61,7 +61,7 @@ def pmap(
             raise ValueError(
                 f"compiling computation `{function_name(fun)}` that requires {size} "
                 f"logical devices, but only 1 XLA devices are available"
-                f"{at_line(user_source())}\n  Instead: minijit.vmap."
+                f"{HERE}\n  Instead: minijit.vmap."
             )
         lanes = dict(axis_name=axis_name, axis_size=axis_size)
         return vmap(of_rest, axes, out_axes, **lanes)(*dynamic, **kwargs)
@@ -134,15 +134,13 @@ def check_specs(f, sizes, kind, specs, tree, leaves):
         if unknown:
             raise ValueError(
                 f"shard_map {kind} argument must refer to an axis of the mesh, "
-                f"{list(sizes)}, but {kind} refers to {unknown[0]!r}"
-                f"{at_line(user_source())}"
+                f"{list(sizes)}, but {kind} refers to {unknown[0]!r}{HERE}"
             )
         if len(spec) > aval_of(x).ndim:
             raise ValueError(
                 f"shard_map applied to the function {function_name(f)!r} was given "
                 f"{kind} with an entry which is too long: {spec} has length "
-                f"{len(spec)}, but the value has shape {aval_of(x).shape}"
-                f"{at_line(user_source())}"
+                f"{len(spec)}, but the value has shape {aval_of(x).shape}{HERE}"
             )
     return list(zip(leaves, each, strict=True))
 

@@ -16,11 +16,10 @@ import numpy as np
 from ..trace import dtypes
 from ..trace.base.config import config
 from ..trace.base.errors import (
+    HERE,
     ConcretizationTypeError,
     asked_by_library,
-    at_line,
     user_level,
-    user_source,
 )
 from ..trace.core import Array, Tracer
 from ..trace.shape_checks import broadcast_shape, canonicalize_axis
@@ -234,7 +233,7 @@ def concrete(x, what, advice):
         raise ConcretizationTypeError(
             "Abstract tracer value encountered where concrete value is expected: "
             f"{what} must be known while the function is traced, got a traced value "
-            f"of type {x.aval}.{x.origin()}{at_line(user_source())}\n"
+            f"of type {x.aval}.{x.origin()}{HERE}\n"
             f"  Instead: {advice}"
         ) from None
 
@@ -269,7 +268,7 @@ def shape_error(sizes):
     origins = {x.origin() for x in sizes if isinstance(x, Tracer)}
     return TypeError(
         "Shapes must be 1D sequences of concrete values of integer type, got "
-        f"{tuple(sizes)}.{''.join(sorted(origins))}{at_line(user_source())}\n"
+        f"{tuple(sizes)}.{''.join(sorted(origins))}{HERE}\n"
         f"  Instead: if using `jit`, {static} Arithmetic on `x.shape` of an array is "
         "always known, with plain `np`."
     )

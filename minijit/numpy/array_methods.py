@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.core import operators
 from ..trace.types import Array, DTypeLike
 from .contracting import dot, matmul
@@ -25,7 +25,7 @@ def setitem(x, index, value):
     raise TypeError(
         "minijit arrays are immutable and do not support in-place item assignment. "
         "Instead of x[idx] = y, use x = x.at[idx].set(y) or another .at[] method."
-        f"{at_line(user_source())}"
+        f"{HERE}"
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..ops import fft as transforms
 from ..trace.api import calls
 from ..trace.base import names
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.types import Array, ArrayLike, Axis, DTypeLike, Shape
 from .arguments import canonical_axes, canonical_axis
 from .core import convert, promote_args, promote_args_inexact
@@ -56,7 +56,7 @@ def transformed(name, kind, a, s, axes, norm):
     if s is not None and len(s) != len(axes):
         raise ValueError(
             f"jnp.fft.{name} requires s to have as many lengths as there are axes, "
-            f"got s={tuple(s)} and axes={tuple(axes)}{at_line(user_source())}"
+            f"got s={tuple(s)} and axes={tuple(axes)}{HERE}"
         )
     lengths = [a.shape[d] for d in axes] if s is None else list(map(operator.index, s))
     if kind == "IRFFT" and s is None and axes:
@@ -64,7 +64,7 @@ def transformed(name, kind, a, s, axes, norm):
     if s is not None and builtins.any(n < 1 for n in lengths):
         raise ValueError(
             f"jnp.fft.{name}: Shape should be non-negative, and a transform has at "
-            f"least 1 data point, got lengths {tuple(lengths)}{at_line(user_source())}"
+            f"least 1 data point, got lengths {tuple(lengths)}{HERE}"
         )
     if kind != "RFFT":
         a = convert(a, np.result_type(a.dtype, np.complex64))

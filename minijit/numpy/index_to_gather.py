@@ -18,7 +18,7 @@ from ..ops.scatter import (
 )
 from ..trace import dtypes
 from ..trace.array import aval_of, to_numpy
-from ..trace.base.errors import at_line, user_level, user_source
+from ..trace.base.errors import HERE, user_level
 from ..trace.core import Tracer, operators
 from ..trace.numpy_values import broadcast_in_dim_values
 from ..trace.primitives import broadcast_in_dim, concatenate, convert, squeeze
@@ -275,7 +275,7 @@ def index_shape(shapes):
         raise ValueError(
             "Incompatible shapes for broadcasting: "
             f"shapes=[{', '.join(map(str, shapes))}]: the arrays of an index must have "
-            f"shapes that broadcast against each other{at_line(user_source())}"
+            f"shapes that broadcast against each other{HERE}"
         ) from error
 
 
@@ -362,7 +362,7 @@ def warn_unsafe_update(dtype, update_dtype):
     warnings.warn(
         "scatter inputs have incompatible types: cannot safely cast value from "
         f"dtype={update_dtype} to dtype={dtype}. In future JAX releases this will "
-        f"result in an error.{at_line(user_source())}",
+        f"result in an error.{HERE}",
         FutureWarning,
         stacklevel=user_level(),
     )
@@ -377,7 +377,7 @@ def shape_update(update, form):
             given,
             form.shape,
             f": an update of shape {shape} does not broadcast to the shape "
-            f"{form.shape} of the indexed part{at_line(user_source())}",
+            f"{form.shape} of the indexed part{HERE}",
         )
         update = broadcast_in_dim(
             update, form.shape, tuple(range(rank - len(shape), rank))

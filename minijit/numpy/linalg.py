@@ -21,7 +21,7 @@ from ..ops import linalg as decompositions
 from ..trace import dtypes, primitives
 from ..trace.api import calls
 from ..trace.base import names
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.jit.jit import where_known
 from ..trace.numpy_values import by_squaring
 from ..trace.types import Args, Array, ArrayLike, Axis, DTypeLike, Result, Traced
@@ -221,8 +221,7 @@ def matrices(name: str, *args: Any, square: bool = False) -> list[Array]:
         if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
             what = "[..., n, n]" if square else "[..., m, n]"
             raise ValueError(
-                f"Argument to {name} must have shape {what}, got {x.shape}"
-                f"{at_line(user_source())}"
+                f"Argument to {name} must have shape {what}, got {x.shape}{HERE}"
             )
     return found
 
@@ -510,7 +509,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     if b.shape[-2] != a.shape[-1]:
         raise ValueError(
             f"jnp.linalg.solve: a has shape {a.shape}, so b must have {a.shape[-1]} "
-            f"rows, got shape {b.shape}{at_line(user_source())}"
+            f"rows, got shape {b.shape}{HERE}"
         )
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = broadcast_to(a, (*batch, *a.shape[-2:]))
@@ -596,7 +595,7 @@ def lstsq(
     if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[0] != b.shape[0]:
         raise ValueError(
             "jnp.linalg.lstsq takes a of shape [m, n] and b of shape [m] or [m, k], "
-            f"got {a.shape} and {b.shape}{at_line(user_source())}"
+            f"got {a.shape} and {b.shape}{HERE}"
         )
     (m, n), vector = a.shape, b.ndim == 1
     b = b[:, None] if vector else b
@@ -671,7 +670,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     if math.prod(first) != math.prod(rest):
         raise ValueError(
             f"product of dimensions before and after ind={ind} must match, got shape "
-            f"{a.shape}{at_line(user_source())}"
+            f"{a.shape}{HERE}"
         )
     n = math.prod(first)
     return reshape(inv(reshape(a, (n, n))), (*rest, *first))
@@ -690,8 +689,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     if a.shape[: b.ndim] != b.shape or math.prod(rest) != b.size:
         raise ValueError(
             f"jnp.linalg.tensorsolve: a of shape {a.shape} must begin with the shape "
-            f"of b, {b.shape}, and have as many elements in its other axes"
-            f"{at_line(user_source())}"
+            f"of b, {b.shape}, and have as many elements in its other axes{HERE}"
         )
     return reshape(solve(reshape(a, (b.size, b.size)), b.ravel()), rest)
 

@@ -16,10 +16,9 @@ import numpy as np
 
 from ..trace.array import aval_of, is_array_like, to_numpy
 from ..trace.base.errors import (
+    HERE,
     ConcretizationTypeError,
     NonConcreteBooleanIndexError,
-    at_line,
-    user_source,
 )
 from ..trace.core import Tracer, operators
 from ..trace.primitives import (
@@ -102,7 +101,7 @@ def parse_index(shape, index):
     if taken > len(shape):
         raise IndexError(
             f"Too many indices: array is {len(shape)}-dimensional, but {taken} were "
-            f"indexed{at_line(user_source())}"
+            f"indexed{HERE}"
         )
     if not any(part is Ellipsis for part in parts):
         parts.append(Ellipsis)
@@ -143,7 +142,7 @@ def reject_list(index):
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed; "
             "use `x[jnp.array(seq)]` for an array of indices, or `x[tuple(seq)]` for "
-            f"one index an axis, instead of `x[seq]`.{at_line(user_source())}"
+            f"one index an axis, instead of `x[seq]`.{HERE}"
         )
     return index
 
@@ -170,7 +169,7 @@ def parse_entry(i, position):
     if aval.dtype.kind not in "biu":
         raise TypeError(
             "Indexer must have integer or boolean type, got indexer with type "
-            f"{aval.dtype}{at_line(user_source())}"
+            f"{aval.dtype}{HERE}"
         )
     if aval.dtype.kind == "b":
         i = concrete_mask(i)
@@ -189,7 +188,7 @@ def parse_slice(s, position):
     except TypeError as error:
         raise IndexError(
             f"Slice entries must be static integers. Got {s} at position {position}."
-            f"{at_line(user_source())}\n  Instead: take a window of a known size with "
+            f"{HERE}\n  Instead: take a window of a known size with "
             "`lax.dynamic_slice_in_dim(x, start, size)`, or mask what is not wanted "
             "with `jnp.where`."
         ) from error
@@ -206,7 +205,7 @@ def concrete_mask(mask):
         raise NonConcreteBooleanIndexError(
             f"Array boolean indices must be concrete; got {mask.aval}: how many "
             "elements it selects, and so the result's shape, would depend on its "
-            f"value.{mask.origin()}{at_line(user_source())}\n"
+            f"value.{mask.origin()}{HERE}\n"
             "  Instead: keep the shape with `jnp.where(mask, x, 0)`; or say how many "
             "there are at most with `jnp.where(mask, size=n)` or "
             "`jnp.nonzero(mask, size=n)` and index by that; to write, use "
@@ -219,7 +218,7 @@ def indices_of_mask(mask, shape, position):
     if any(m not in (0, n) for m, n in zip(mask.shape, shape, strict=True)):
         raise IndexError(
             "boolean index did not match shape of indexed array in index "
-            f"{position}: got {mask.shape}, expected {shape}{at_line(user_source())}"
+            f"{position}: got {mask.shape}, expected {shape}{HERE}"
         )
     return list(np.nonzero(mask))
 
@@ -246,7 +245,7 @@ def span_of(s, n):
         if not 0 <= span.length <= n:
             raise TypeError(
                 f"a slice of {s.size} elements, {s.stride} apart, does not fit into an "
-                f"axis of size {n}{at_line(user_source())}"
+                f"axis of size {n}{HERE}"
             )
         return span
     taken = range(n)[s]
@@ -341,8 +340,7 @@ def check_not_empty(n, axis):
     """Raise if an integer is to index an axis of size zero."""
     if n == 0:
         raise IndexError(
-            f"index is out of bounds for axis {axis} with size 0"
-            f"{at_line(user_source())}"
+            f"index is out of bounds for axis {axis} with size 0{HERE}"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..trace.arguments import wraps
-from ..trace.base.errors import at_line, left_out, user_source
+from ..trace.base.errors import HERE, left_out
 from ..trace.shape_checks import broadcast_shape
 from ..trace.trees.pytree import tree_map
 from ..trace.types import Array, ArrayLike
@@ -47,7 +47,7 @@ class Vectorized:
         """An exception of a kind that names the function and the signature."""
         name = getattr(self.function, "__name__", repr(self.function))
         where = f"{name}, vectorized with signature={self.signature!r}"
-        return kind(f"{where}: {problem}{at_line(user_source())}")
+        return kind(f"{where}: {problem}{HERE}")
 
     def __call__(self, *args, **kwargs):
         places = [*enumerate(args), *kwargs.items()]

@@ -24,7 +24,7 @@ import numpy as np
 from ..compile.lower.walk import fallbacks
 from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
@@ -88,13 +88,13 @@ def fft_shape(x, *, fft_type, fft_lengths):
     if not 1 <= count <= 3 or count > x.ndim:
         raise ValueError(
             f"{name} takes 1 to 3 lengths, and at most as many as the array has axes, "
-            f"got {fft_lengths} for shape {x.shape}{at_line(user_source())}"
+            f"got {fft_lengths} for shape {x.shape}{HERE}"
         )
     wanted = half(fft_lengths) if fft_type is FftType.IRFFT else fft_lengths
     if x.shape[-count:] != wanted:
         raise ValueError(
             f"{name} with lengths {fft_lengths} takes an array whose last axes are "
-            f"{wanted}, got shape {x.shape}{at_line(user_source())}"
+            f"{wanted}, got shape {x.shape}{HERE}"
         )
     rest = x.shape[:-count]
     if is_real:

@@ -22,7 +22,7 @@ from ..compile.lower.walk import fallbacks
 from ..trace import dtypes
 from ..trace.arguments import function_name, wraps
 from ..trace.array import ArrayImpl, ShapedArray, shape_rules, to_numpy, wrap
-from ..trace.base.errors import JaxRuntimeError, at_line, user_source
+from ..trace.base.errors import HERE, JaxRuntimeError
 from ..trace.core import Primitive, eval_rules
 from ..trace.jaxprs.jaxpr import effectful
 from ..trace.primitives import as_array, expand_dims
@@ -85,7 +85,7 @@ class HostFunction(CalledByLeaves):
         if tree != self.out_tree:
             raise JaxRuntimeError(
                 f"the callback {self} promised a result of the structure "
-                f"{self.out_tree}, and returned {tree}{at_line(user_source())}"
+                f"{self.out_tree}, and returned {tree}{HERE}"
             )
         pairs = zip(found, self.result_avals, strict=True)
         return [self.checked(x, aval) for x, aval in pairs]
@@ -97,7 +97,7 @@ class HostFunction(CalledByLeaves):
         if x.shape != aval.shape:
             raise JaxRuntimeError(
                 f"the callback {self} promised a result of type {aval.str_short()}, "
-                f"and returned one of shape {x.shape}{at_line(user_source())}"
+                f"and returned one of shape {x.shape}{HERE}"
             )
         return x.astype(aval.dtype)
 
@@ -111,7 +111,7 @@ def no_derivative(kind, nonzero, *args, callback, **params):
     raise ValueError(
         f"{kind} callbacks do not support JVP. Please use `jax.custom_jvp` to use "
         f"callbacks while taking gradients: {callback} was given a value that is "
-        f"being differentiated{at_line(user_source())}"
+        f"being differentiated{HERE}"
     )
 
 

@@ -24,7 +24,7 @@ from ..trace import primitives as lax
 from ..trace.api import calls
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.base import names as _names
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import real_part
 from ..trace.plans import worth
@@ -155,7 +155,7 @@ def check_matrix(name, x, square=False):
         what = "square matrices" if square else "matrices"
         raise ValueError(
             f"{name} takes an array of {what} in its last two axes, got shape "
-            f"{x.shape}{at_line(user_source())}"
+            f"{x.shape}{HERE}"
         )
 
 
@@ -449,8 +449,7 @@ def qdwh(
     check_matrix("qdwh", aval_of(x))
     if aval_of(x).ndim > 2:
         raise ValueError(
-            f"qdwh takes one matrix, got shape {aval_of(x).shape}: use vmap"
-            f"{at_line(user_source())}"
+            f"qdwh takes one matrix, got shape {aval_of(x).shape}: use vmap{HERE}"
         )
     m, n = aval_of(x).shape
     if m < n:
@@ -581,15 +580,14 @@ def triangular_solve_shape(a, b, *, left_side, **flags):
     if a.dtype != b.dtype:
         raise TypeError(
             "triangular_solve takes arrays of one dtype, got "
-            f"{a.dtype.name} and {b.dtype.name}{at_line(user_source())}"
+            f"{a.dtype.name} and {b.dtype.name}{HERE}"
         )
     fits = b.ndim == a.ndim and a.shape[:-2] == b.shape[:-2]
     if not fits or b.shape[-2 if left_side else -1] != a.shape[-1]:
         side = "rows" if left_side else "columns"
         raise TypeError(
             f"triangular_solve of matrices {a.shape} takes a right side of the same "
-            f"batch with {a.shape[-1]} {side}, got shape {b.shape}"
-            f"{at_line(user_source())}"
+            f"batch with {a.shape[-1]} {side}, got shape {b.shape}{HERE}"
         )
     return b
 
@@ -671,13 +669,13 @@ def tridiagonal_solve_shape(dl, d, du, b):
     if len({x.dtype for x in (dl, d, du, b)}) > 1:
         raise TypeError(
             "tridiagonal_solve takes arrays of one dtype, got "
-            f"{[x.dtype.name for x in (dl, d, du, b)]}{at_line(user_source())}"
+            f"{[x.dtype.name for x in (dl, d, du, b)]}{HERE}"
         )
     if not dl.shape == d.shape == du.shape == b.shape[:-1]:
         raise TypeError(
             "tridiagonal_solve requires that all diagonal arguments have the shape of "
             f"b without its last axis, got {dl.shape}, {d.shape}, {du.shape} and "
-            f"{b.shape}{at_line(user_source())}"
+            f"{b.shape}{HERE}"
         )
     return b
 
@@ -1027,7 +1025,7 @@ def resized(x, shape, sizes):
 
 
 def no_derivative(text):
-    raise NotImplementedError(text + at_line(user_source()))
+    raise NotImplementedError(text + str(HERE))
 
 
 def qr_linearize(nonzero, x, *, pivoting, full_matrices):

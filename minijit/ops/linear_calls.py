@@ -8,7 +8,7 @@ from functools import partial
 
 from ..compile.simplify.folding import inline_rules
 from ..trace.array import aval_of, shape_rules
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.core import Primitive, eval_rules
 from ..trace.primitives import as_array
 from ..trace.trees.pytree import tree_flatten, tree_map, tree_structure, tree_unflatten
@@ -44,8 +44,7 @@ def linear_call(fun, fun_transpose, residual_args, linear_args):
     if back_tree != linear_tree:
         raise TypeError(
             "transpose output pytree structure must match that of linear inputs, got "
-            f"output structure {back_tree} and input structure {linear_tree}."
-            f"{at_line(user_source())}"
+            f"output structure {back_tree} and input structure {linear_tree}.{HERE}"
         )
     residuals, x = tree_flatten(residual_args)[0], tree_flatten(linear_args)[0]
     outs = bind(
@@ -77,7 +76,7 @@ def call_linearize(nonzero, *args, functions, lengths):
     if any(nonzero[: sum(lengths)]):
         raise NotImplementedError(
             "linear_call has no derivative by its residual arguments, nor by what its "
-            f"functions capture{at_line(user_source())}"
+            f"functions capture{HERE}"
         )
     call = partial(bind, functions, given[:2], given[2])
 

@@ -40,7 +40,7 @@ from ..trace.array import (
     shape_rules,
 )
 from ..trace.base.config import config
-from ..trace.base.errors import at_line, user_level, user_source
+from ..trace.base.errors import HERE, user_level
 from ..trace.core import Primitive, eval_rules
 from ..trace.jaxprs import parser as jaxpr_parser
 from ..trace.shape_checks import check_kind
@@ -386,7 +386,7 @@ def no_number(name):
     def method(self, *args, **kwargs):
         raise TypeError(
             f"{name.strip('_')}: a key is not a number. Use random.key_data(key) if "
-            f"you wish to extract the underlying integers.{at_line(user_source())}"
+            f"you wish to extract the underlying integers.{HERE}"
         )
 
     return method
@@ -479,7 +479,7 @@ def key_words(name, key, several=False):
     if shape and not several:
         raise ValueError(
             f"{name} accepts a single key, but was given a key array of shape "
-            f"{tuple(key.shape)} != (). Use vmap for batching.{at_line(user_source())}"
+            f"{tuple(key.shape)} != (). Use vmap for batching.{HERE}"
         )
     impl = key.dtype.impl if is_key(key) else default
     if impl == default == threefry_prng_impl:
@@ -496,7 +496,7 @@ def complain_of_words():
             'intended, set jax_legacy_prng_key="allow".'
         )
         if config.legacy_prng_key == "error":
-            raise ValueError(f"{text}{at_line(user_source())}")
+            raise ValueError(f"{text}{HERE}")
         warnings.warn(text, stacklevel=user_level())
 
 
@@ -511,18 +511,17 @@ def check_words(data, impl):
     told = "JAX encountered invalid PRNG key data: expected "
     if not all(hasattr(data, name) for name in ("ndim", "shape", "dtype")):
         told += "key_data to have ndim, shape, and dtype attributes. Got "
-        raise TypeError(f"{told}{data}{at_line(user_source())}{MAKE_A_KEY}")
+        raise TypeError(f"{told}{data}{HERE}{MAKE_A_KEY}")
     if data.ndim < 1:
         raise TypeError(f"{told}key_data.ndim >= 1; got ndim={data.ndim}{MAKE_A_KEY}")
     if data.shape[-1:] != impl.key_shape:
         raise TypeError(
             f"{told}key_data.shape to end with {impl.key_shape}; got "
-            f"shape={tuple(data.shape)} for impl={impl.name!r}{at_line(user_source())}"
+            f"shape={tuple(data.shape)} for impl={impl.name!r}{HERE}"
         )
     if data.dtype != UINT32:
         raise TypeError(
-            f"{told}key_data.dtype = uint32; got dtype={data.dtype}"
-            f"{at_line(user_source())}"
+            f"{told}key_data.dtype = uint32; got dtype={data.dtype}{HERE}"
         )
 
 

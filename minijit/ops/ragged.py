@@ -15,7 +15,7 @@ import numpy as np
 
 from ..trace import primitives as lax
 from ..trace.array import aval_of
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.types import Array, ArrayLike, DTypeLike
 from .cumulative import cumsum
 
@@ -112,7 +112,7 @@ def check_numbers(numbers, ndim):
         raise TypeError(
             "ragged_dot_general requires lhs ragged dimension numbers to be "
             "nonnegative and less than the number of axes of the lhs value, got "
-            f"{dim} for lhs of rank {ndim}.{at_line(user_source())}"
+            f"{dim} for lhs of rank {ndim}.{HERE}"
         )
     (contract, _), (batch, _) = numbers.dot_dimension_numbers
     if dim in contract or dim in batch:
@@ -124,7 +124,7 @@ def check_groups(numbers, rows, shape, rhs_shape, sizes):
     """Complain unless the sizes of groups, and the groups of rhs, fit lhs."""
     dim, = numbers.lhs_ragged_dimensions
     (contract, _), (batch, _) = numbers.dot_dimension_numbers
-    groups, where = numbers.rhs_group_dimensions, at_line(user_source())
+    groups, where = numbers.rhs_group_dimensions, str(HERE)
     if sizes.dtype.kind not in "iu":
         raise TypeError(
             "ragged_dot_general requires that group_sizes.dtype is subtype of "

@@ -15,7 +15,7 @@ import numpy as np
 from . import dtypes
 from .array import ShapedArray, aval_of, is_array_like
 from .base.config import config
-from .base.errors import Source, abridged, at_line, user_source
+from .base.errors import HERE, Source, abridged
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,7 @@ def leaf_avals(leaves, names, function):
             raise TypeError(
                 f"Error interpreting argument to {function_name(function)} as an "
                 f"abstract array. The problematic value is of type {type(leaf)} and "
-                f"was passed to the function at path {name}: {abridged(leaf)}"
-                f"{at_line(user_source())}\n"
+                f"was passed to the function at path {name}: {abridged(leaf)}{HERE}\n"
                 "  Instead: pass arrays and numbers; what is neither must be static "
                 "(static_argnums or static_argnames)."
             )

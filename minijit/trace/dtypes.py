@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from .base.config import config
-from .base.errors import asked_by_library, at_line, user_level, user_source
+from .base.errors import HERE, asked_by_library, user_level
 from .types import Array, DTypeLike
 
 families = {
@@ -350,7 +350,7 @@ def checked_numpy(x):
     if hasattr(x, "mask"):
         raise ValueError(
             "numpy masked arrays are not supported: the mask would be ignored. "
-            f"Instead: pass x.filled(...), or use jnp.where{at_line(user_source())}"
+            f"Instead: pass x.filled(...), or use jnp.where{HERE}"
         )
     x = np.asarray(x)
     check_dtype(x.dtype, "Value {!r}", x)

@@ -15,7 +15,7 @@ import operator
 import numpy as np
 
 from . import dtypes
-from .base.errors import TracerIntegerConversionError, at_line, user_source
+from .base.errors import HERE, TracerIntegerConversionError
 
 # The kinds of dtypes that a primitive may accept.
 integer = (np.integer,)
@@ -84,7 +84,7 @@ def check_conversion(old, new):
     extended = [isinstance(d, dtypes.ExtendedDtype) for d in (old, new)]
     if any(extended) and old != new:
         names = f"{old.name} to {new.name}"
-        raise TypeError(f"there is no conversion from {names}{at_line(user_source())}")
+        raise TypeError(f"there is no conversion from {names}{HERE}")
 
 
 def check_sizes(name, what, sizes):

@@ -17,7 +17,7 @@ import numpy as np
 from ..trace.arguments import function_name
 from ..trace.array import ArrayImpl, aval_of, shape_rules, to_numpy
 from ..trace.base.config import config
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE, at_line, user_source
 from ..trace.core import (
     BottomTrace,
     Primitive,
@@ -192,7 +192,7 @@ def check_numbers(primitive, args, params, results):
     name = params["name"] if primitive is jit_p else primitive.name
     raise FloatingPointError(
         f"invalid value ({bad}) encountered in {name}, applied to {inputs or 'nothing'}"
-        f"{at_line(user_source())}"
+        f"{HERE}"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from ..trace.arguments import function_name
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.core import Tracer, current_trace
 from ..trace.jit.refs import Ref, check_no_refs, read
 from ..trace.primitives import as_array
@@ -91,7 +91,7 @@ class CalledByLeaves:
 def check_callable(fun):
     """`fun`, which is to be differentiated; TypeError if it is no function."""
     if not callable(fun):
-        where = at_line(user_source())
+        where = str(HERE)
         raise TypeError(f"Expected a callable value, got {fun!r}{where}")
     return fun
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..trace import dtypes, primitives as lax
 from ..trace.arguments import wraps
 from ..trace.array import aval_of
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.slicing import slice_in_dim
 from ..trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.types import Argnums, Args
@@ -82,7 +82,7 @@ def jacfwd(
             if aval_of(x).dtype.kind == "c" and not holomorphic:
                 raise TypeError(
                     "jacfwd requires real inputs, but got "
-                    f"{aval_of(x).dtype.name}{at_line(user_source())}\n  Instead: say "
+                    f"{aval_of(x).dtype.name}{HERE}\n  Instead: say "
                     "holomorphic=True if the function is; if not, use jvp."
                 )
         push = partial(jvp, of_chosen, primals, has_aux=has_aux)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import HERE
 from ..trace.trees.pytree import tree_flatten
 
 # Types of values by class: the type of their tangents (None if they have none), and
@@ -120,8 +120,7 @@ def check_tangents(avals, tangents, kind=TypeError):
             raise (ValueError if shapes_differ else kind)(
                 f"{text}: at argument leaf {i} the primal has type {aval}, so the "
                 f"tangent must have type {wanted.str_short() if wanted else 'float0'}, "
-                f"got {got}"
-                f"{at_line(user_source())}"
+                f"got {got}{HERE}"
             )
         else:
             checked.append(lax.as_array(tangent))

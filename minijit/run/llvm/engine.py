@@ -10,6 +10,7 @@
 """
 
 import functools
+import re
 
 from ...trace.base.errors import MinijitError
 from .target import (
@@ -67,6 +68,10 @@ class Code:
         nothing = llvm.parse_assembly("", context_of_engines())
         self.engine = llvm.create_mcjit_compiler(nothing, target_machine("brief"))
         self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        names = re.findall(r'^declare .*?@"?((?!llvm\.)[\w.$-]+)', text, re.MULTILINE)
+        if missing := [name for name in names if not llvm.address_of_symbol(name)]:
+            # LLVM would end the process.
+            raise MinijitError(f"this process has no functions {', '.join(missing)}")
         self.engine.finalize_object()
 
     def address(self, name):

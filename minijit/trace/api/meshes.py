@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..base.config import config
-from ..base.errors import at_line, user_source
+from ..base.errors import HERE
 from ..types import Shape
 from .devices import Sharding, cpu
 
@@ -230,7 +230,7 @@ def make_mesh(
     if len(given) < np.prod(axis_shapes, dtype=int):
         raise ValueError(
             f"Number of devices {len(given)} must be >= the product of mesh_shape "
-            f"{axis_shapes}{at_line(user_source())}"
+            f"{axis_shapes}{HERE}"
         )
     types = axis_types or (AxisType.Explicit,) * len(axis_shapes)
     array = np.array(given, dtype=object).reshape(axis_shapes)
@@ -285,7 +285,7 @@ class NamedSharding(Sharding):
         if unknown:
             raise ValueError(
                 f"Resource axis: {unknown[0]} of {spec} is not found in mesh: "
-                f"{mesh.axis_names}.{at_line(user_source())}"
+                f"{mesh.axis_names}.{HERE}"
             )
 
     def update(self, **changes):

@@ -8,7 +8,7 @@
 
 import sys
 
-from ..base.errors import PACKAGE, at_line, left_out, user_source
+from ..base.errors import HERE, PACKAGE, left_out
 from ..base.frames import leave_out_frames
 from .calls import describe, explaining_calls, is_ours
 
@@ -72,7 +72,7 @@ def explain_operator(error, name, operands, frame):
     text = error.args[0] if len(error.args) == 1 else None
     if isinstance(text, str) and is_ours(error) and "\n  at " not in text:
         call = shown_operators[name].format(*map(describe, operands))
-        error.args = (f"{text}\n  in {call}{at_line(user_source())}",)
+        error.args = (f"{text}\n  in {call}{HERE}",)
         error.explained = name
     leave_out_frames(error, frame)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import at_line, user_source
+from ..base.errors import HERE
 from ..jit.captures import capture_rules
 from ..jit.jit import JitFunction, jit_kinds
 from ..primitives import as_array
@@ -38,7 +38,7 @@ def sharding_of(x):
         raise RuntimeError(
             "with_sharding_constraint requires a non-empty mesh in context if you are "
             "passing `PartitionSpec`s to shardings. You can define a context mesh via "
-            f"`jax.set_mesh(mesh)`.{at_line(user_source())}"
+            f"`jax.set_mesh(mesh)`.{HERE}"
         )
     return NamedSharding(mesh, x)
 
@@ -49,8 +49,7 @@ def check_rank(sharding, ndim):
     if len(spec) > ndim:
         raise ValueError(
             f"Sharding {sharding} is only valid for values of rank at least "
-            f"{len(spec)}, but was applied to a value of rank {ndim}"
-            f"{at_line(user_source())}"
+            f"{len(spec)}, but was applied to a value of rank {ndim}{HERE}"
         )
 
 

@@ -204,6 +204,16 @@ def at_line(source):
     return f"\n  at {source}" + (f"\n      {text}" if text else "")
 
 
+class Here:
+    """Stands at the end of a message for the line that the user's program is at."""
+
+    def __str__(self):
+        return at_line(user_source())
+
+
+HERE = Here()
+
+
 class MinijitError(Exception):
     """Base of the errors that have no better Python type."""
 

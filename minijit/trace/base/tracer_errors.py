@@ -4,13 +4,12 @@
 """
 
 from .errors import (
+    HERE,
     ConcretizationTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
     UnexpectedTracerError,
-    at_line,
-    user_source,
 )
 
 
@@ -19,8 +18,7 @@ def conversion_error(tracer, use):
     kind, asked, advice = conversion_advice[use]
     return kind(
         f"{asked} traced array of type {tracer.aval}, whose value is not known while "
-        f"the function is traced.{tracer.origin()}"
-        f"{at_line(user_source())}\n  Instead: {advice}"
+        f"the function is traced.{tracer.origin()}{HERE}\n  Instead: {advice}"
     )
 
 
@@ -63,7 +61,7 @@ def leaked_tracer(where, tracer):
         f"type {tracer.aval}: it stood for a "
         "value inside a function that was being traced, was kept (in a global, a "
         "list, an attribute), and that tracing is over, so there is no value behind "
-        f"it.{tracer.origin()}{at_line(user_source())}\n"
+        f"it.{tracer.origin()}{HERE}\n"
         "  Instead: return the value from the function. `minijit.checking_leaks()` "
         "finds the line that keeps it."
     )
@@ -73,5 +71,5 @@ def ambiguous_truth(tracer):
     """The error for `if x:` on an array with more than one element, or with none."""
     return ValueError(
         f"The truth value of an array of type {tracer.aval} is ambiguous"
-        f"{at_line(user_source())}\n  Instead: use x.any() or x.all()."
+        f"{HERE}\n  Instead: use x.any() or x.all()."
     )

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..arguments import TraceInfo
 from ..array import ShapedArray
-from ..base.errors import at_line, user_source
+from ..base.errors import HERE
 from ..core import Array, BottomTrace, Tracer, current
 from ..jaxprs.jaxpr import JaxprTrace, flattening
 from ..primitives import as_array, convert
@@ -115,7 +115,7 @@ def new_ref(init_val: ArrayLike, *, memory_space: Any = None, kind: Any = None) 
         raise TypeError(
             "Error interpreting argument to new_ref as a JAX value. The problematic "
             f"value is of type {type(init_val)} and was passed to new_ref at position "
-            f"0.{at_line(user_source())}"
+            f"0.{HERE}"
         )
     return Ref(init_val)
 
@@ -130,8 +130,7 @@ def freeze(ref: Ref) -> Array:
     value = read(check_ref(ref, "freeze"))
     if level(current.trace) is not ref._owner:
         raise ValueError(
-            f"this {ref.aval} can only be frozen in the function that made it"
-            f"{at_line(user_source())}"
+            f"this {ref.aval} can only be frozen in the function that made it{HERE}"
         )
     ref._held = None
     return value
@@ -198,12 +197,12 @@ def store(ref, idx, value, what):
     if expected != value.shape:
         raise ValueError(
             f"Invalid shape for `{what}`. Ref shape: {ref.shape}. Expected shape: "
-            f"{expected}. Value shape: {value.shape}.{at_line(user_source())}"
+            f"{expected}. Value shape: {value.shape}.{HERE}"
         )
     if ref.dtype != value.dtype:
         raise ValueError(
             f"Invalid dtype for `{what}`. Ref dtype: {ref.dtype}. Value dtype: "
-            f"{value.dtype}.{at_line(user_source())}"
+            f"{value.dtype}.{HERE}"
         )
     if what == "addupdate":
         value = before.at[idx].add(value) if idx else before + value
@@ -218,7 +217,7 @@ def shape_at(value, idx):
     try:
         return np.broadcast_to(np.int8(0), value.shape)[tuple(like)].shape
     except IndexError as error:
-        where = at_line(user_source())
+        where = str(HERE)
         if len(idx) > value.ndim:
             raise ValueError(
                 f"`indices` must not be longer than `shape`: indices={idx}, "
@@ -248,12 +247,12 @@ def value_in(ref, trace):
     """The present value of a ref in a trace."""
     if trace is ref._owner:
         if ref._held is None:
-            raise ValueError(f"this {ref.aval} was frozen{at_line(user_source())}")
+            raise ValueError(f"this {ref.aval} was frozen{HERE}")
         return ref._held
     if trace is None:
         raise ValueError(
             f"this {ref.aval} was made while a function was traced, and the trace is "
-            f"over{at_line(user_source())}\n  Instead: return its value, `ref[...]`."
+            f"over{HERE}\n  Instead: return its value, `ref[...]`."
         )
     refs = vars(trace).get("refs")
     if refs is None:
@@ -279,7 +278,7 @@ def put(ref, value, trace):
     elif isinstance(trace, JaxprTrace):
         raise NotImplementedError(
             f"a {ref.aval} of outside cannot be written in a function given to "
-            f"{trace.info.kind}{at_line(user_source())}\n  Instead: return the value, "
+            f"{trace.info.kind}{HERE}\n  Instead: return the value, "
             "and write it outside."
         )
     elif isinstance(value, Tracer) and value.owner is trace:
@@ -288,7 +287,7 @@ def put(ref, value, trace):
         raise Exception(
             f"performing a set/swap operation with {value_kind} value on {ref_kind} "
             f"array reference of type {ref.aval}. Move the array reference to be an "
-            f"argument {place} function?{at_line(user_source())}"
+            f"argument {place} function?{HERE}"
         )
     else:
         put(ref, value, level(trace.parent))
@@ -418,12 +417,11 @@ class RefsOutside:
                     "only one reference to a mutable array may be passed as an "
                     f"argument to a function, but when tracing {traced} the mutable "
                     f"array reference of type {ref.aval} appeared at both {name} and "
-                    f"{names[n]}.{at_line(user_source())}"
+                    f"{names[n]}.{HERE}"
                 )
             raise ValueError(
                 f"when tracing {traced}, a mutable array reference of type {ref.aval} "
-                f"was both closed over and passed as the argument {name}"
-                f"{at_line(user_source())}"
+                f"was both closed over and passed as the argument {name}{HERE}"
             )
 
 

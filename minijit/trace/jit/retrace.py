@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from ..arguments import TraceInfo, function_name, function_source
 from ..base.config import config
-from ..base.errors import PACKAGE, at_line, folded, user_source
+from ..base.errors import HERE, PACKAGE, folded
 from ..base.turns import lock
 from ..core import BottomTrace, current
 from ..trees.keys import keystr
@@ -420,7 +420,7 @@ def check_max_traces(name, record, traces, most):
         raise RuntimeError(
             f"{name} was to be traced at most {most} times (max_traces={most}); the "
             f"call with {record.call} needs another trace:\n  {record.why}"
-            f"{at_line(user_source())}\n  Earlier traces:\n{traces.table(times=False)}"
+            f"{HERE}\n  Earlier traces:\n{traces.table(times=False)}"
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..arguments import argument_names, leaf_avals, whole_type
 from ..array import ArrayImpl, ShapedArray
-from ..base.errors import at_line, user_source
+from ..base.errors import HERE
 from ..base.tracer_errors import leaked_tracer
 from ..core import Tracer, current
 from ..jaxprs.jaxpr import encloses
@@ -239,7 +239,7 @@ def unhashable_static(function, call, where, error):
     return ValueError(
         "Non-hashable static arguments are not supported. An error occurred while "
         f"trying to hash the argument {name}, an object of type {type(value)}, "
-        f"{show(value)}. The error was:\nTypeError: {error}{at_line(user_source())}"
+        f"{show(value)}. The error was:\nTypeError: {error}{HERE}"
         "\n  Instead: pass something hashable (a tuple for a list), or, if it is an "
         "array, pass it as an ordinary argument, which is traced."
     )

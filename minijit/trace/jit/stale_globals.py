@@ -8,7 +8,7 @@ import warnings
 
 from ..arguments import function_name
 from ..base.config import config
-from ..base.errors import at_line, user_level, user_source
+from ..base.errors import HERE, user_level
 from .captures import show
 
 config.define(
@@ -37,7 +37,7 @@ def report_globals(function, changed, mode):
         f'{name}, or jit it with globals="retrace".'
     )
     if mode == "raise":
-        raise RuntimeError(text + at_line(user_source()))
+        raise RuntimeError(text + str(HERE))
     warnings.warn(text, StaleGlobalWarning, stacklevel=user_level())
 
 

@@ -7,7 +7,7 @@ import operator
 
 from ...trace import array
 from ...trace.arguments import argument_names, function_name
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.jaxprs.jaxpr import flattening
 from ...trace.jit.refs import Ref, read, write
 from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
@@ -69,7 +69,7 @@ def mapped_axis(x, axis, name):
             f"vmap was requested to map its argument along axis {axis}, which "
             f"implies that its rank should be at least "
             f"{axis + 1 if axis >= 0 else -axis}, but is only {ndim} (its shape is "
-            f"{aval_of(x).shape}): argument {name}{at_line(user_source())}"
+            f"{aval_of(x).shape}): argument {name}{HERE}"
         )
     return operator.index(axis) % ndim
 
@@ -94,7 +94,7 @@ def common_size(fun, leaves, axes, names, axis_size):
         lines = f"\n  * the `axis_size` argument was {axis_size}{lines}"
     raise ValueError(
         "vmap got inconsistent sizes for array axes to be mapped:"
-        f"{lines}{at_line(user_source())}\n"
+        f"{lines}{HERE}\n"
         "  Instead: pass None in in_axes for an argument that all lanes share."
     )
 
@@ -130,7 +130,7 @@ def result_axis(i, ndim, axis, target, names):
             raise ValueError(
                 f"at vmap {places[i]}, got axis spec None but output was batched on "
                 f"axis {axis}: this result of {function} is different in each lane; "
-                f"give it an axis, or reduce it over the lanes{at_line(user_source())}"
+                f"give it an axis, or reduce it over the lanes{HERE}"
             )
         return None
     ndim += axis is None

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...trace import dtypes, primitives as lax
 from ...trace.array import ShapedArray, aval_of, shape_rules
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.core import Primitive, eval_rules
 from ...trace.slicing import dynamic_index_in_dim
 from ...trace.trees.pytree import tree_map
@@ -41,7 +41,7 @@ def axis_size(axis_name: Any) -> int:
             raise NameError(
                 f"unbound axis name: {name}. A collective is over the lanes of a vmap "
                 f"with axis_name={name!r} around it; the names here are "
-                f"{list(sizes)}{at_line(user_source())}"
+                f"{list(sizes)}{HERE}"
             )
     return math.prod(sizes[name] for name in names)
 
@@ -165,7 +165,7 @@ def counted_axis(name, aval, axis):
     if not -aval.ndim <= axis < aval.ndim:
         raise ValueError(
             f"{name}: axis {axis} is out of bounds for an array of {aval.ndim} axes"
-            f"{at_line(user_source())}"
+            f"{HERE}"
         )
     return axis % aval.ndim
 
@@ -178,7 +178,7 @@ def in_parts(name, aval, axis, size, tiled):
         wanted = f"a multiple of {size}" if tiled else str(size)
         raise ValueError(
             f"{name} over {size} lanes: axis {axis} of {aval} must have the size "
-            f"{wanted}, one part for each lane{at_line(user_source())}"
+            f"{wanted}, one part for each lane{HERE}"
         )
     return axis
 
@@ -272,13 +272,13 @@ def sender_table(perm, size):
     if any(not 0 <= lane < size for pair in pairs for lane in pair):
         raise ValueError(
             f"ppermute over {size} lanes: perm={pairs} names lanes that are not there"
-            f"{at_line(user_source())}"
+            f"{HERE}"
         )
     for side in zip(*pairs, strict=True):
         if len(set(side)) < len(side):
             raise ValueError(
                 "ppermute: a lane may send once and receive once, but perm="
-                f"{pairs}{at_line(user_source())}"
+                f"{pairs}{HERE}"
             )
     for source, target in pairs:
         senders[target] = source
@@ -290,8 +290,7 @@ def pshuffle(x: ArrayLike, axis_name: Any, perm: int | Sequence[int]) -> Any:
     size = axis_size(axis_name)
     if sorted(perm) != list(range(size)):
         raise ValueError(
-            f"pshuffle: perm={list(perm)} is no permutation of {size} lanes"
-            f"{at_line(user_source())}"
+            f"pshuffle: perm={list(perm)} is no permutation of {size} lanes{HERE}"
         )
     return ppermute(x, axis_name, list(zip(perm, range(size), strict=True)))
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...trace import dtypes, primitives as lax
 from ...trace.arguments import function_source, wraps
 from ...trace.array import ArrayImpl, ShapedArray, aval_of
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE, at_line
 from ...trace.core import Tracer
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
 from ...trace.jaxprs.memory import memoised
@@ -32,7 +32,7 @@ def as_predicate(pred):
     if aval.shape != ():
         raise TypeError(
             f"Pred must be a scalar, got {aval} of shape {aval.shape}"
-            f"{at_line(user_source())}\n  Instead: to choose element by element use "
+            f"{HERE}\n  Instead: to choose element by element use "
             "`jnp.where`."
         )
     if aval.dtype.kind not in "bif" and aval.dtype.kind != "u":
@@ -124,7 +124,7 @@ def check_trees(kind, names, trees):
             raise TypeError(
                 f"{kind} branch outputs must have the same pytree structure, but they "
                 f"differ: {names[0]} returns {trees[0]}, but {name} returns {other}"
-                f"{at_line(user_source())}"
+                f"{HERE}"
             )
     return trees[0]
 
@@ -140,7 +140,7 @@ def join_avals(kind, names, column, tree, i):
     path = leaf_path(tree, i)
     raise TypeError(
         f"{kind} branches must have equal output types but they differ. At {path} "
-        f"there are {found}{at_line(user_source())}\n  Instead: convert one of them, "
+        f"there are {found}{HERE}\n  Instead: convert one of them, "
         "with `x.astype(...)` or `jnp.reshape`, so that all branches agree."
     )
 
@@ -181,8 +181,7 @@ def record_test(cond_fun, avals, tree, refs):
     count = len(test.outvars) - len(unchanged)
     if test.outvars[count:] != unchanged:
         raise NotImplementedError(
-            "the cond_fun of a while_loop may read a Ref, but not write it"
-            f"{at_line(user_source())}"
+            f"the cond_fun of a while_loop may read a Ref, but not write it{HERE}"
         )
     test = test.replace(outvars=test.outvars[:count]) if unchanged else test
     check_predicate(test.out_avals, out_tree)
@@ -195,7 +194,7 @@ def check_predicate(avals, tree):
     if not alone or avals[0].shape != () or avals[0].dtype != bool:
         raise TypeError(
             "cond_fun must return a boolean scalar, but got "
-            f"{avals[0] if alone else tree}{at_line(user_source())}"
+            f"{avals[0] if alone else tree}{HERE}"
         )
 
 
@@ -259,7 +258,7 @@ def check_carry_tree(kind, tree, out_tree):
         raise TypeError(
             f"{body_function(kind)} carry input and carry output must have the same "
             f"pytree structure, but they differ: {kind} takes {tree} and returns "
-            f"{carry_tree}{at_line(user_source())}"
+            f"{carry_tree}{HERE}"
         )
     return children
 
@@ -338,7 +337,7 @@ def check_carry(kind, tree, before, after):
         raise TypeError(
             f"{body_function(kind)} carry input and carry output must have equal "
             f"types, but they differ in {kind}:{''.join(lines)}"
-            f"{at_line(user_source())}\n  Instead: convert the initial value or the "
+            f"{HERE}\n  Instead: convert the initial value or the "
             "result, with `x.astype(...)` or `jnp.zeros_like`, so that they agree."
         )
 
@@ -368,7 +367,7 @@ def scan_length(leaves, length):
         if aval_of(x).ndim == 0:
             raise ValueError(
                 "scan got value with no leading axis to scan over: a scalar in xs"
-                f"{at_line(user_source())}"
+                f"{HERE}"
             )
     sizes = {aval_of(x).shape[0] for x in leaves}
     if length is not None:
@@ -376,13 +375,12 @@ def scan_length(leaves, length):
         if sizes - {length}:
             raise ValueError(
                 f"scan got `length` argument of {length} which disagrees with leading "
-                f"axis sizes {sorted(sizes)}.{at_line(user_source())}"
+                f"axis sizes {sorted(sizes)}.{HERE}"
             )
         return max(length, 0)
     if len(sizes) > 1:
         raise ValueError(
-            f"scan got values with different leading axis sizes: {sorted(sizes)}"
-            f"{at_line(user_source())}"
+            f"scan got values with different leading axis sizes: {sorted(sizes)}{HERE}"
         )
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")

@@ -13,7 +13,7 @@ from ...trace import primitives as lax
 from ...trace.arguments import function_name
 from ...trace.array import aval_of
 from ...trace.base.config import config
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.core import Tracer
 from ...trace.slicing import rev, slice_in_dim
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
@@ -79,7 +79,7 @@ def fori_loop(
     if unroll is not None:
         raise ValueError(
             "fori_loop: `unroll` can only be given if the bounds are known while "
-            f"tracing{at_line(user_source())}"
+            f"tracing{HERE}"
         )
     start, stop = (
         x if aval_of(x).dtype == dtype else lax.convert(x, dtype)
@@ -98,7 +98,7 @@ def bounds_dtype(lower, upper):
     if len(found) != 1:
         raise TypeError(
             "lower and upper arguments to fori_loop must have equal types, got "
-            f"{' and '.join(a.dtype.name for a in avals)}{at_line(user_source())}"
+            f"{' and '.join(a.dtype.name for a in avals)}{HERE}"
         )
     dtype, = found
     return dtype
@@ -155,7 +155,7 @@ def associative_scan(
     if len(sizes) > 1:
         raise ValueError(
             "Array inputs to associative_scan must have the same size along "
-            f"axis {axis}, got {sorted(sizes)}{at_line(user_source())}"
+            f"axis {axis}, got {sorted(sizes)}{HERE}"
         )
     if reverse:
         leaves = [rev(x, (axis,)) for x in leaves]

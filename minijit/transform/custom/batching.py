@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from ...trace import primitives as lax
-from ...trace.base.errors import UnexpectedTracerError, at_line, user_source
+from ...trace.base.errors import HERE, UnexpectedTracerError
 from ..batching.axis_names import holding_functions
 from ..batching.vmap import batch_rules, lanes_at, vmap_flat, with_axis
 from ..closed_jaxprs import fill, present
@@ -60,7 +60,7 @@ def captured_lanes():
     return UnexpectedTracerError(
         "a custom derivative rule captured a value that differs in the lanes of a "
         "vmap, but its function and its arguments have no lanes"
-        f"{at_line(user_source())}\n  Instead: make the value an argument."
+        f"{HERE}\n  Instead: make the value an argument."
     )
 
 

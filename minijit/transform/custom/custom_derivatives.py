@@ -20,7 +20,7 @@ import numpy as np
 
 from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of, shape_rules, to_numpy
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.core import Primitive, Tracer, current_trace, eval_rules, set_trace
 from ...trace.jaxprs.jaxpr import (
     ClosedJaxpr,
@@ -116,8 +116,7 @@ class TangentTrace(JVPTrace):
             many = "tangents" if sum(varying) > 1 else "a tangent"
             raise NotImplementedError(
                 "reverse mode needs a jvp rule that is linear in the tangents, but "
-                f"this one applies {bad} to {many}"
-                f"{at_line(user_source())}"
+                f"this one applies {bad} to {many}{HERE}"
             )
         return super().process(primitive, args, params)
 

@@ -21,7 +21,7 @@ from itertools import compress
 
 from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of, shape_rules
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.core import Array, Primitive, current_trace, eval_rules
 from ...trace.jaxprs.jaxpr import staging_rules, trace_to_jaxpr
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
@@ -105,15 +105,13 @@ class custom_vmap(CustomFunction):
             raise ValueError(
                 f"structure of output returned by {name} does not match that of "
                 f"original custom-vmapped function {function_name(self.fun)}, "
-                f"{flat.out_tree}, but is {tree}"
-                f"{at_line(user_source())}"
+                f"{flat.out_tree}, but is {tree}{HERE}"
             )
         out_batched, spec = tree_flatten(pair[1])
         if spec != tree:
             raise ValueError(
                 "structure of output value and output batching specification returned "
-                f"by {name} do not match: they are {tree} and {spec}"
-                f"{at_line(user_source())}"
+                f"by {name} do not match: they are {tree} and {spec}{HERE}"
             )
         return outs, out_batched
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...trace import primitives as lax
 from ...trace.array import aval_of, shape_rules
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.core import Primitive, eval_rules
 from ...trace.jaxprs.jaxpr import Var
 from ...trace.jaxprs.memory import memoised
@@ -70,7 +70,7 @@ def record_solver(fun, args, kind, what, like, tree, has_aux=False):
     """
     in_avals, in_tree = tree_flatten(args)
     jaxpr, captured, out_tree = record(fun, in_avals, in_tree, f"{kind} {what}")
-    where = at_line(user_source())
+    where = str(HERE)
     if has_aux and len(out_tree.children()) != 2:
         raise TypeError(
             f"{kind}: {what} must return a pair (result, aux), because has_aux=True, "
@@ -97,7 +97,7 @@ def check_type(function, like, path, got, wanted):
     raise error(
         f"{function} must return something of the types of {like}, but {path} has "
         f"type {got.str_short()} in place of {wanted.str_short()}"
-        f"{at_line(user_source())}\n  Instead: convert {like}, or that result, so that "
+        f"{HERE}\n  Instead: convert {like}, or that result, so that "
         "they agree."
     )
 
@@ -262,7 +262,7 @@ def linear_solve_transpose(cts, *args, const_lengths, jaxprs):
     if len(jaxprs) == 2:
         raise TypeError(
             "custom_linear_solve: reverse mode needs transpose_solve, or "
-            f"symmetric=True{at_line(user_source())}"
+            f"symmetric=True{HERE}"
         )
     captured, b = split_operands(args, const_lengths)
     cts = dense(cts[: len(b)], map(aval_of_argument, b))

@@ -18,7 +18,7 @@ from ...trace import dtypes, primitives as lax
 from ...trace.api.calls import check_arguments
 from ...trace.arguments import function_name
 from ...trace.array import ShapedArray, aval_of
-from ...trace.base.errors import UnexpectedTracerError, at_line, user_source
+from ...trace.base.errors import HERE, UnexpectedTracerError
 from ...trace.core import Tracer
 from ...trace.trees.keys import keystr
 from ...trace.trees.paths import tree_flatten_with_path
@@ -138,8 +138,7 @@ class CustomFunction(Generic[Args, Result]):
             if not -len(args) <= i < len(args):
                 raise IndexError(
                     f"nondiff_argnums of {function_name(self.fun)} has {i}, but the "
-                    f"function was called with {len(args)} arguments"
-                    f"{at_line(user_source())}"
+                    f"function was called with {len(args)} arguments{HERE}"
                 )
         return {i % len(args) for i in self.nondiff}
 
@@ -155,7 +154,7 @@ class CustomFunction(Generic[Args, Result]):
                     advice = ""
                 raise TypeError(
                     f"{function_name(self.fun)} has a custom derivative rule, and so "
-                    f"takes arrays: {error}{at_line(user_source())}{advice}"
+                    f"takes arrays: {error}{HERE}{advice}"
                 ) from None
         return leaves, tree
 
@@ -207,7 +206,7 @@ class CustomFunction(Generic[Args, Result]):
             raise UnexpectedTracerError(
                 f"{function_name(self.fun)} was given a traced value in a position "
                 "that nondiff_argnums names, which is for what is never traced: "
-                f"functions, strings, shapes{at_line(user_source())}\n  Instead: make "
+                f"functions, strings, shapes{HERE}\n  Instead: make "
                 "it an ordinary argument, for which bwd returns None."
             )
 
@@ -322,8 +321,7 @@ def check_leaf(rule, what, x, aval, path, kind=TypeError):
     if (got.shape, got.dtype) != (aval.shape, aval.dtype):
         raise kind(
             f"{what}: {rule} must return {aval.str_short()} at "
-            f"{path or 'the result'}, but got {got.str_short()}"
-            f"{at_line(user_source())}"
+            f"{path or 'the result'}, but got {got.str_short()}{HERE}"
         )
 
 
@@ -406,7 +404,7 @@ def no_forward_mode(rule):
     """The error for a tangent that a custom_vjp function would have to push."""
     return TypeError(
         "can't apply forward-mode autodiff (jvp) to a custom_vjp function. "
-        f"{rule} only says how to go backwards.{at_line(user_source())}\n"
+        f"{rule} only says how to go backwards.{HERE}\n"
         "  Instead: use vjp or grad, or give the function a custom_jvp rule, which "
         "serves both modes."
     )

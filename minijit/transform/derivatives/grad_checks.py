@@ -10,7 +10,7 @@ not fit.
 from ...trace import dtypes
 from ...trace.arguments import function_name
 from ...trace.array import aval_of
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.trees.pytree import tree_flatten, tree_leaves
 from ..tangents import leaves_like, tangent_aval
 
@@ -65,7 +65,7 @@ def check_input(fun, x, holomorphic, allow_int):
     raise TypeError(
         "grad requires real- or complex-valued inputs (input dtype that is a "
         f"sub-dtype of np.inexact), but got {dtype.name} for {function_name(fun)}"
-        f"{at_line(user_source())}\n"
+        f"{HERE}\n"
         "  Instead: convert the argument to a float, or, if integers are meant, use "
         "vjp or allow_int=True."
     )
@@ -77,13 +77,13 @@ def check_output(fun, value, holomorphic):
     if not hasattr(value, "aval") and len(tree_leaves(value)) != 1:
         raise TypeError(
             f"Gradient only defined for scalar-output functions. Output was {value!r} "
-            f"for {name}.{at_line(user_source())}"
+            f"for {name}.{HERE}"
         )
     aval = aval_of(value)
     if aval.shape != ():
         raise TypeError(
             f"Gradient only defined for scalar-output functions. Output had shape: "
-            f"{aval.shape} for {name}.{at_line(user_source())}\n  Instead: reduce it, "
+            f"{aval.shape} for {name}.{HERE}\n  Instead: reduce it, "
             "with jnp.sum for instance, or use jacrev, jacfwd or vjp."
         )
     complex_out = dtypes.issubdtype(aval.dtype, dtypes.complexfloating)
@@ -92,8 +92,7 @@ def check_output(fun, value, holomorphic):
             "real-valued outputs (output dtype that is a sub-dtype of np.floating)"
         )
         raise TypeError(
-            f"grad requires {wanted}, but got {aval.dtype.name} for {name}"
-            f"{at_line(user_source())}"
+            f"grad requires {wanted}, but got {aval.dtype.name} for {name}{HERE}"
         )
 
 
@@ -116,12 +115,11 @@ def check_cotangent(ct, aval):
         got = aval_of(ct)
     except (TypeError, ValueError) as error:
         where = "a vjp function was called with a cotangent that is no array: "
-        raise type(error)(f"{where}{error}{at_line(user_source())}") from None
+        raise type(error)(f"{where}{error}{HERE}") from None
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise ValueError(
             "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got "
-            f"{got}, but the function given to vjp returns {aval} there"
-            f"{at_line(user_source())}"
+            f"{got}, but the function given to vjp returns {aval} there{HERE}"
         )
 
 
@@ -138,6 +136,6 @@ def check_cotangents(ct, tree, avals):
         if (got.shape, got.dtype) != (aval.shape, aval.dtype):
             raise TypeError(
                 f"cotangent type does not match function output, expected {aval} but "
-                f"got {got}{at_line(user_source())}"
+                f"got {got}{HERE}"
             )
     return leaves

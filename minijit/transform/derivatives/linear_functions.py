@@ -16,7 +16,7 @@ from typing import Any
 from ...trace import dtypes, primitives as lax
 from ...trace.arguments import TraceInfo, function_name
 from ...trace.array import ShapedArray, aval_of
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE, at_line
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
 from ...trace.jit.jit import jit_p
 from ...trace.trees.pytree import tree_flatten, tree_unflatten
@@ -57,7 +57,7 @@ def linear_transpose(
             "linear_transpose only supports functions from floats to floats (or "
             "complex numbers), or from integers to integers, but "
             f"{function_name(fun)} is {', '.join(map(str, avals))} -> "
-            f"{', '.join(map(str, jaxpr.out_avals))}{at_line(user_source())}"
+            f"{', '.join(map(str, jaxpr.out_avals))}{HERE}"
         )
     bad, _ = follow(jaxpr, (True,) * len(avals))
     out_avals = [v.aval for v in jaxpr.outvars]

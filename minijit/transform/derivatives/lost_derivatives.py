@@ -1,6 +1,6 @@
 """Conversions that would lose a derivative without a word: they are refused."""
 
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.base.tracer_errors import conversion_advice
 from ...trace.core import Tracer
 
@@ -30,6 +30,6 @@ class KeepsDerivative(Tracer):
         return kind(
             f"{asked} was asked of a value that is being differentiated, of type "
             f"{self.aval}: what is computed from it would count as a constant, with "
-            f"a derivative of zero.{at_line(user_source())}\n  Instead: {advice} If "
+            f"a derivative of zero.{HERE}\n  Instead: {advice} If "
             "it is to be a constant, say so: `lax.stop_gradient(x)`."
         )

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...trace.arguments import function_name, wraps
 from ...trace.array import aval_of, shape_rules
-from ...trace.base.errors import at_line, user_source
+from ...trace.base.errors import HERE
 from ...trace.core import Primitive, eval_rules
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, Var, needed_equations
 from ...trace.jaxprs.memory import memoised
@@ -188,8 +188,7 @@ def bind_checkpoint(fun, static, params, *args, **kwargs):
     if any(not -len(args) <= i < len(args) for i in static):
         raise ValueError(
             f"checkpoint of {function_name(fun)} has static_argnums={tuple(static)}, "
-            f"but was called with {len(args)} positional arguments"
-            f"{at_line(user_source())}"
+            f"but was called with {len(args)} positional arguments{HERE}"
         )
     fixed = {i % len(args) for i in static}
     dynamic = [x for i, x in enumerate(args) if i not in fixed]
