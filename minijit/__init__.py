@@ -121,16 +121,6 @@ from .trace.api.devices import (
     local_devices as local_devices, process_count as process_count,
     process_index as process_index, process_indices as process_indices,
 )
-from .trace.api.meshes import (
-    NamedSharding as NamedSharding, P as P, make_mesh as make_mesh,
-    set_mesh as set_mesh,
-)
-from .trace.api.placement import (
-    make_array_from_callback as make_array_from_callback,
-    make_array_from_process_local_data as make_array_from_process_local_data,
-    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
-    reshard as reshard,
-)
 from .numpy.slicing import ds as ds
 from .ops.host_calls import pure_callback as pure_callback
 from .run.python import program as python_program
@@ -139,6 +129,7 @@ from . import ops
 from .trace.api import calls
 from .trace.base import demand
 from .trace import core as _core, plans
+from .trace.jit import jit as _jit
 from .trace.jaxprs import jaxpr as _jaxpr
 from .trace.api import stages as _stages
 from .transform.derivatives import linearize as _linearize, transpose as _transpose
@@ -158,7 +149,12 @@ _of_jax = {
         numpy_dtype_promotion numpy_rank_promotion softmax_custom_jvp thread_guard
         threefry_partitionable
     """,
+    "jaxcompat.meshes": "NamedSharding P make_mesh set_mesh",
     "jaxcompat.one_device": "pmap shard_map",
+    "jaxcompat.placement": """
+        make_array_from_callback make_array_from_process_local_data
+        make_array_from_single_device_arrays reshard
+    """,
     "jaxcompat.plain_answers": """
         default_device default_matmul_precision effects_barrier ensure_compile_time_eval
         named_call named_scope transfer_guard transfer_guard_device_to_device
@@ -167,7 +163,10 @@ _of_jax = {
     "run.report.environment": "print_environment_info",
 }
 _on_demand += [f"{file}:{name}" for file, ns in _of_jax.items() for name in ns.split()]
-demand.additions |= {"trace.base.config": ["jaxcompat.flags"]}
+demand.additions |= {
+    "trace.base.config": ["jaxcompat.flags"], "trace.api.calls": ["jaxcompat.placement"]
+}
+_jit.jit_kinds |= {"placing": demand.on_demand("jaxcompat.placement:PlacingFunction")}
 _classes = [_core.Primitive, ShapedArray, _stages.Lowered, _stages.Compiled]
 _classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]
 _classes += [Device, _Sharding]
@@ -289,7 +288,17 @@ if _typing.TYPE_CHECKING:
         threefry_partitionable as threefry_partitionable,
     )
     from .jaxcompat.jax_modules import as_jax as as_jax
+    from .jaxcompat.meshes import (
+        NamedSharding as NamedSharding, P as P, make_mesh as make_mesh,
+        set_mesh as set_mesh,
+    )
     from .jaxcompat.one_device import pmap as pmap, shard_map as shard_map
+    from .jaxcompat.placement import (
+        make_array_from_callback as make_array_from_callback,
+        make_array_from_process_local_data as make_array_from_process_local_data,
+        make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+        reshard as reshard,
+    )
     from .jaxcompat.plain_answers import (
         default_device as default_device,
         default_matmul_precision as default_matmul_precision,

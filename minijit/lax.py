@@ -210,8 +210,9 @@ _inner = """
     Any Array ArrayLike Callable DTypeLike Sequence Tracer annotations aval_of
     dilated_size fold monoids to_numpy transposed_padding
 """
-_listed = lambda: _names.public_names(globals(), besides=_inner)
-_names.front(globals(), _listed)
+_on_demand: list[str] = []
+_named = lambda: _names.public_names(globals(), besides=_inner)
+_listed, _ = _names.front(globals(), _named, _on_demand)
 
 # chapter 9
 from .transform.batching.collectives import (
@@ -303,7 +304,6 @@ from .ops.windows import (
 from .trace.base import errors
 from .trace.trees import pytree as _pytree
 from .trace.jit.jit import jit as _jit
-from .trace.api.placement import with_sharding_constraint as with_sharding_constraint
 
 from .ops.bit_generators import rng_bit_generator_p as rng_bit_generator_p
 from .ops.bits import (
@@ -681,6 +681,7 @@ def conv_general_dilated_patches(
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
+_on_demand += ["jaxcompat.placement:with_sharding_constraint"]
 __all__ = _listed()
 
 # chapter 17

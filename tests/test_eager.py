@@ -271,7 +271,7 @@ most_calls = [
 def test_the_steps_of_a_call(monkeypatch, call, most):
     # Tests of arrays on a GPU, and of placed ones, leave what is asked at each step.
     monkeypatch.setattr(trace_core, "elsewhere", [])
-    from minijit.trace.api.placed_arrays import keep_placement
+    from minijit.jaxcompat.placed_arrays import keep_placement
 
     checks = [c for c in trace_core.result_checks if c is not keep_placement]
     monkeypatch.setattr(trace_core, "result_checks", checks)

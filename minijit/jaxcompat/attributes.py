@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 from ..trace import dtypes
 from ..trace.api.devices import Device, Sharding
-from ..trace.api.meshes import sharding_of_type
 from ..trace.api.stages import Compiled, Lowered
 from ..trace.arguments import TraceInfo
 from ..trace.array import ShapedArray, shape_rules
@@ -21,6 +20,7 @@ from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
 from ..trace.trees.pytree import NodeType, node_types as node_types
 from ..transform.tangents import tangent_aval
+from .meshes import sharding_of_type
 
 no_effects: frozenset = frozenset()
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from ..trace import primitives as lax
 from ..trace.api import calls
-from ..trace.api.meshes import NamedSharding, PartitionSpec, get_mesh
-from ..trace.api.placed_arrays import place
 from ..trace.arguments import function_name, wraps
 from ..trace.array import aval_of
 from ..trace.base.errors import HERE
@@ -24,6 +22,8 @@ from ..trace.trees.tools import broadcast_prefix, flatten_axes
 from ..trace.types import Argnums, Function, PyTree
 from ..transform.batching.vmap import Lanes, vmap, vmap_flat
 from ..transform.flat_functions import FlatFunction, check_callable
+from .meshes import NamedSharding, PartitionSpec, get_mesh
+from .placed_arrays import place
 
 
 def pmap(

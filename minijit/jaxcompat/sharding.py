@@ -6,7 +6,8 @@ from ..trace.api.devices import (
     SingleDeviceSharding as SingleDeviceSharding,
     cpu as _cpu,
 )
-from ..trace.api.meshes import (
+from ..trace.base import names as _names
+from .meshes import (
     AbstractMesh as AbstractMesh,
     AxisType as AxisType,
     Mesh as Mesh,
@@ -17,11 +18,10 @@ from ..trace.api.meshes import (
     set_mesh as set_mesh,
     use_mesh as use_mesh,
 )
-from ..trace.api.placement import (
+from .placement import (
     make_single_device_sharding as make_single_device_sharding,
     reshard as reshard,
 )
-from ..trace.base import names as _names
 
 use_abstract_mesh = use_mesh
 

@@ -1,7 +1,7 @@
 """Devices in rows and columns, for meshes."""
 
-from ...trace.api.meshes import make_mesh
 from ...trace.base import names as _names
+from ..meshes import make_mesh
 
 
 def create_device_mesh(mesh_shape, devices=None, **options):

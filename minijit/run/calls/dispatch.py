@@ -172,7 +172,8 @@ class ShortcutPrinter:
         self.names.append(name)
         self.tests.append(f"{name} = {text}")
         for kind, row in leaf_rows.items():
-            if isinstance(x, kind):
+            # Of an array that was placed over a mesh, results depend on the mesh.
+            if isinstance(x, kind) and not hasattr(x, "plain"):
                 return row(self, name, name.replace("x", "v"), x)
         raise NoShortcut
 

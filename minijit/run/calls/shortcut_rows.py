@@ -11,7 +11,6 @@ where the dtype would be: float64 becomes float32 unless `enable_x64` is set.
 
 import numpy as np
 
-from ...trace.api.placed_arrays import Placed
 from ...trace.array import aval_of
 from .dispatch import NoShortcut, leaf_rows, the_aval
 
@@ -52,15 +51,7 @@ def converted(printer, name, array, aval):
     printer.values.append(f"{array} = {new}({name}, {dtype}, order='C')")
 
 
-def placed_leaf(printer, name, array, x):
-    """An array that was placed over a mesh, which the results depend on."""
-    raise NoShortcut
-
-
-# A placed array is an array of ours, too: its row is the first one.
-rows = {Placed: placed_leaf, **leaf_rows}
-leaf_rows.clear()
-leaf_rows |= rows | {
+leaf_rows |= {
     np.ndarray: numpy_leaf,
     np.generic: number_leaf,
     (bool, int, float, complex): number_leaf,

@@ -32,6 +32,7 @@ import numpy as np
 from .. import dtypes
 from ..array import ArrayImpl, aval_of
 from ..base import names as _names
+from ..base.demand import add_rows
 from ..base.errors import PACKAGE, at_line, left_out, text_of, user_source
 from ..base.frames import in_library, leave_out_frames
 from ..core import Array, Tracer, current
@@ -63,8 +64,9 @@ def explaining(function, label, results=False, made_by=None):
     def call(*args, **kwargs):
         nonlocal composed
         where = None
-        if "out_sharding" in kwargs and label in placed:
-            where = kwargs.pop("out_sharding")
+        if "out_sharding" in kwargs:
+            add_rows(__name__.partition(".")[2])
+            where = kwargs.pop("out_sharding") if label in placed else None
         try:
             # Looked up without a call: this is on the way of each operation.
             most, is_large = 0, False

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base.config import config
-from ..base.errors import HERE
-from ..types import Shape
-from .devices import Sharding, cpu
+from ..trace.api.devices import Sharding, cpu
+from ..trace.base.config import config
+from ..trace.base.errors import HERE
+from ..trace.types import Shape
 
 
 class AxisType(enum.Enum):

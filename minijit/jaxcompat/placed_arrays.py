@@ -12,12 +12,12 @@ never placed is an `ArrayImpl` as before, and until the first one is placed nobo
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..array import ArrayImpl, aval_of
-from ..core import result_checks
-from ..jaxprs.jaxpr import Literal
-from ..jaxprs.memory import memoised
-from ..jit.jit import jit_p
-from .devices import cpu
+from ..trace.api.devices import cpu
+from ..trace.array import ArrayImpl, aval_of
+from ..trace.core import result_checks
+from ..trace.jaxprs.jaxpr import Literal
+from ..trace.jaxprs.memory import memoised
+from ..trace.jit.jit import jit_p
 from .meshes import NamedSharding, PartitionSpec
 
 # Each class of placed arrays has an array's class beside this one, and its attributes.

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import HERE
-from ..jit.captures import capture_rules
-from ..jit.jit import JitFunction, jit_kinds
-from ..primitives import as_array
-from ..trees.pytree import tree_flatten, tree_map, tree_unflatten
-from ..trees.tools import broadcast_prefix
-from ..types import Array, ArrayLike, DTypeLike, Shape
-from . import calls
-from .devices import Device, Sharding, SingleDeviceSharding, device_of
+from ..trace.api import calls
+from ..trace.api.devices import Device, Sharding, SingleDeviceSharding, device_of
+from ..trace.api.stages import putters
+from ..trace.base.errors import HERE
+from ..trace.jit.captures import capture_rules
+from ..trace.jit.jit import JitFunction
+from ..trace.primitives import as_array
+from ..trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.trees.tools import broadcast_prefix
+from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from .meshes import NamedSharding, PartitionSpec, get_mesh
 from .placed_arrays import Placed, place
-from .stages import putters
 
 
 def sharding_of(x):
@@ -208,5 +208,7 @@ class PlacingFunction(JitFunction):
         return PlacingFunction, (self.function, self.options, *self.shardings)
 
 
-jit_kinds |= {"placing": PlacingFunction}
 capture_rules |= {PlacingFunction: capture_rules[JitFunction]}
+names = [name for name in globals() if name.startswith("make_array_")]
+calls.explain_calls("minijit", globals(), [*names, "reshard"])
+calls.explain_calls("lax", globals(), ["with_sharding_constraint"])
