@@ -185,9 +185,14 @@ def axes_in_one(axes, body, times):
 
 
 def with_long_totals(body):
-    """Statements whose totals go through memory in one loop, in place of several with
-    few steps in the last one."""
+    """Statements whose totals go through memory in its order, and in one loop in place
+    of several with few steps in the last one."""
     totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    ordered = {total: along_memory(total) for total in totals}
+    ordered = {total: new for total, new in ordered.items() if new is not total}
+    if ordered:
+        body = replaced(body, ordered.get)
+        totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
     counts = {}
     for total in totals:
         counts[total.axes] = min(total_axes_in_one(total), counts.get(total.axes, 99))
@@ -206,6 +211,27 @@ def with_long_totals(body):
         return Reduce(expr.op, axes, tuple(Renamer(names)(expr.bodies)))
 
     return replaced(body, renamed)
+
+
+def along_memory(total):
+    """A total whose last axis is the one along which most of its memory runs.
+
+    Its terms are in any order, so `add(j, i: x[i,j])` may be `add(i, j: x[i,j])`.
+    """
+    axes = total.axes
+    plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in axes)
+    if len(axes) < 2 or len(total.bodies) > 1 or not plain or count_of(axes) < FEW:
+        return total
+    loads = [e for e in postorder(total.bodies) if type(e) is Load]
+    strides = [(e.buffer.nbytes, strides_of(e)) for e in loads]
+
+    def far(axis):
+        steps = ((size, steps.get(axis, 0)) for size, steps in strides)
+        return sum(size * math.log2(1 + abs(n)) for size, n in steps if n == n)
+
+    order = tuple(sorted(axes, key=far, reverse=True))
+    long = order[-1].extent >= SHORT or neighbours(order, loads) > 1
+    return Reduce(total.op, order, total.bodies) if long and order != axes else total
 
 
 def total_axes_in_one(total):
