@@ -82,6 +82,10 @@ ROWS = {
     "of two arrays": (lambda x: jnp.square(x - x[0]).sum((1, 2, 3)), [6 * 40 * 16]),
     "of neighbours": (lambda x: jnp.square(jnp.diff(x, axis=0)).sum(), [8 * 3840]),
     "in two pieces": (lambda x: jnp.abs(jnp.diff(x, axis=1)).sum(), [9, 5 * 640]),
+    "in long rows": (lambda x: (x.reshape(9, 60, 64) * 2).max((1, 2)), [60 * 64]),
+    "transposed": (lambda x: x.T.sum(), [9 * 6 * 40 * 16]),
+    "of axes in disorder": (lambda x: x.transpose(0, 3, 2, 1).max((1, 2, 3)), [3840]),
+    "some of a transposed array's": (lambda x: x.T.sum((0, 1, 2)), [3840]),
     "not along memory": (lambda x: x.sum((0, 1)), [9, 6]),
     "of a row for all": (lambda x: (x * x[0, 0, 0]).sum((1, 2, 3)), [6, 40, 16]),
 }

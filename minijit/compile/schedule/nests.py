@@ -185,8 +185,8 @@ def axes_in_one(axes, body, times):
 
 
 def with_long_totals(body):
-    """Statements whose totals go through memory in its order, and in one loop in place
-    of several with few steps in the last one."""
+    """Statements whose totals go through memory in its order, and in one loop where
+    they can."""
     totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
     ordered = {total: along_memory(total) for total in totals}
     ordered = {total: new for total, new in ordered.items() if new is not total}
@@ -238,7 +238,7 @@ def total_axes_in_one(total):
     """How many of a total's last axes are to be one."""
     axes = total.axes
     plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in axes)
-    if len(axes) < 2 or not plain or axes[-1].extent >= SHORT or count_of(axes) < FEW:
+    if len(axes) < 2 or not plain or count_of(axes) < FEW:
         return 1
     inside = postorder(total.bodies)
     loads = [e for e in inside if type(e) is Load]
