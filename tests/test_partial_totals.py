@@ -79,8 +79,8 @@ def test_parts():
     x = mj.ShapeDtypeStruct((1000, 3000), "float32")
     kernel, = lower(mj.make_jaxpr(lambda x: x.sum())(x)).kernels
     parts, after = arrange(kernel.body)
-    assert isinstance(parts, For) and parts.axis.extent == 63
-    assert [b.shape for b in local_buffers((parts,))] == [(63,)]
+    assert isinstance(parts, For) and parts.axis.extent == 64
+    assert [b.shape for b in local_buffers((parts,))] == [(64,)]
     assert after.axis.extent == 1
     again = arrange((parts, after))
     assert [s.axis for s in again] == [parts.axis, after.axis]
