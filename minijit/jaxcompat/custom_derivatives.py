@@ -20,6 +20,6 @@ from ..transform.custom.rule_checks import (
 _names.front(globals(), lambda: _names.public_names(globals()))
 
 # chapter 16, brought along
-from ..ops.linear_calls import linear_call as linear_call
+from .linear_calls import linear_call as linear_call
 
 calls.explain_calls("custom_derivatives", globals(), results=["custom_gradient"])
