@@ -1,5 +1,6 @@
 """Primitives, traces, tracers, and the errors that name the user's line."""
 
+import sys
 
 import pytest
 from harness import in_threads
@@ -12,6 +13,7 @@ from minijit.trace.base.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
     at_line,
+    is_running,
     user_source,
 )
 from minijit.trace.core import (
@@ -147,3 +149,8 @@ def test_the_users_line_is_outside_the_package():
     assert source.text() == "source = user_source()"
     assert "user_source()" in at_line(source)
     assert at_line(None) == ""
+
+
+def test_a_frame_runs_until_its_function_returns():
+    assert is_running(sys._getframe())
+    assert not is_running((lambda: sys._getframe())())

@@ -12,7 +12,7 @@ from harness import in_threads, profiled
 import minijit.numpy as jnp
 from minijit import config, enable_x64, lax
 from minijit.numpy import core
-from minijit.trace import array, core as trace_core, dtypes, numpy_values
+from minijit.trace import array, core as trace_core, dtypes, numpy_values, plans
 from minijit.trace.array import (
     ArrayImpl,
     ShapedArray,
@@ -279,6 +279,15 @@ def test_the_steps_of_a_call(monkeypatch, call, most):
 
 
 @pytest.mark.chapter(12)
+def test_arrays_of_equal_types_have_one_plan(monkeypatch):
+    x, made = jnp.arange(7.0), []
+    lax.sin(x), lax.sin(x)
+    plan_for = plans.plan_for
+    monkeypatch.setattr(plans, "plan_for", lambda *a: made.append(a) or plan_for(*a))
+    lax.sin(ArrayImpl(x.numpy(), ShapedArray(x.shape, x.dtype)))
+    assert not made
+
+
 def test_a_plan_serves_only_what_it_was_made_for():
     x, n = jnp.ones(3), jnp.arange(3)
     for _ in range(3):

@@ -476,6 +476,7 @@ def test_convolution():
     dilated = conv((2, 1), ((1, 2), (0, 1)), lhs_dilation=(2, 1), rhs_dilation=(1, 2))
     check(dilated, x, k, tolerance=1e-5)
     check(conv((1, 1), "VALID", feature_group_count=2), x, floats(6, 2, 2, 3))
+    check(conv((1, 1), ((1, 1), (0, 0))), x[:, :, :0], floats(6, *k.shape[1:3], 1))
     check(conv((1, 1), "VALID", batch_group_count=2), x, k, tolerance=1e-5)
     nhwc = conv((1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
     check(nhwc, floats(2, 5, 6, 4), floats(2, 3, 4, 7), tolerance=1e-5)

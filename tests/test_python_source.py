@@ -172,6 +172,14 @@ def test_select_not_and_comparison_nest():
     assert operations["eq"](boolean, negated, p).text == "(not a < b) == p"
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_shift_is_an_operator_where_no_int_of_python_grows(dtype):
+    dtype = np.dtype(dtype)
+    shift = Op("shift_left", (Load(Buffer("x", (), dtype), ()), Const(3, dtype)), dtype)
+    text = operations["shift_left"](shift, Text("x"), Text("3"))
+    assert str(text) == ("x << 3" if dtype == "int32" else "shift_left(x, 3)")
+
+
 def test_the_writer_indents():
     writer = SourceWriter()
     with writer.block("for i in range(3):"):

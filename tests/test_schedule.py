@@ -395,15 +395,18 @@ def test_short_loops_written_out_read_what_was_stored_last():
 # ---- the machine
 
 
-def test_a_machine_without_a_word_of_its_caches_is_the_book_s(tmp_path):
+@pytest.mark.parametrize(
+    "size, told", [("48K", 48 << 10), ("1M", 1 << 20), ("512", 512)]
+)
+def test_a_machine_without_a_word_of_its_caches_is_the_book_s(tmp_path, size, told):
     assert host_caches(tmp_path) == Machine.book().caches
     folder = tmp_path / "index0"
     folder.mkdir()
-    told = {"type": "Data", "level": "1", "size": "48K", "ways_of_associativity": "12"}
-    for name, text in told.items():
+    words = {"type": "Data", "level": "1", "size": size, "ways_of_associativity": "12"}
+    for name, text in words.items():
         (folder / name).write_text(text)
     first, *_ = host_caches(tmp_path)
-    assert (first.size, first.ways) == (48 << 10, 12)
+    assert (first.size, first.ways) == (told, 12)
 
 
 def test_levels_differ_in_their_vectors():
