@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +30,8 @@ from .trace.api import calls
 from .trace.base import names as _names
 from .trace.base.config import config
 from .trace.base.errors import HERE
+from .trace.core import BottomTrace, current
+from .trace.jaxprs.jaxpr import JaxprTrace
 from .trace.jit.jit import jit
 from .trace.numpy_values import real_part
 from .trace.types import Array, ArrayLike, DTypeLike, Shape
@@ -37,9 +39,25 @@ from .transform.batching.vmap import vmap
 from .transform.custom.custom_derivatives import custom_jvp
 from .transform.stop_gradient import stop_gradient
 
-# A sampler is traced once for each shape, and stands as one call in a program.  Outside
-# of any it runs operation by operation: new shapes are common there, compiling is slow.
-sampler = partial(jit, backend="eval", static_argnames=("shape", "dtype"))
+
+def sampler(function, static_argnames=("shape", "dtype")):
+    """A function that is traced once for each shape, and is one call in a program.
+
+    Outside of any it runs operation by operation: new shapes are common there.
+    """
+    jitted = jit(function, static_argnames=static_argnames)
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        trace = current.trace
+        # What was called outside may be recorded; it does what it has done before.
+        kind = trace.info.kind if type(trace) is JaxprTrace else None
+        is_outside = type(trace) is BottomTrace or kind == "eager"
+        return (function if is_outside else jitted)(*args, **kwargs)
+
+    traced: Any = call
+    traced.traces = jitted.traces
+    return traced
 
 
 def chosen_impl(impl, dtype=None, name="key"):
@@ -138,7 +156,7 @@ def same_style(key, data):
     return raw(data)
 
 
-@partial(jit, static_argnames="shape", backend="eval")
+@partial(sampler, static_argnames="shape")
 def split_words(data, *, shape):
     return prng.split(data, shape)
 
@@ -353,7 +371,7 @@ def randint(
 # ---- Order
 
 
-@partial(jit, static_argnames="axis", backend="eval")
+@partial(sampler, static_argnames="axis")
 def shuffle(data, x, *, axis):
     """Sort by random numbers, and again, until ties are as good as impossible."""
     size = max(1, x.size)
@@ -512,7 +530,7 @@ def truncated_normal(
     return truncated_normal_sampler(data, lower, upper, shape=shape, dtype=dtype)
 
 
-@partial(jit, backend="eval", static_argnames=("shape", "mode"))
+@partial(sampler, static_argnames=("shape", "mode"))
 def bernoulli_sampler(data, p, *, shape, mode):
     dtype = p.dtype
     if mode == "low":
@@ -597,7 +615,7 @@ cauchy = simple(
 cauchy.__doc__ = "Floats with density 1 / (pi (1 + x**2))."
 
 
-@partial(jit, backend="eval", static_argnames=("shape", "dtype", "mode"))
+@partial(sampler, static_argnames=("shape", "dtype", "mode"))
 def gumbel_sampler(data, *, shape, dtype, mode):
     tiny = dtypes.finfo(dtype).tiny
     if mode == "low":
@@ -923,7 +941,7 @@ def gamma_samples_jvp(log_space, primals, tangents):
     return out, tangents[1] * (lax.random_gamma_grad(alpha, sample) / sample)
 
 
-@partial(jit, static_argnames=("shape", "dtype", "log_space"), backend="eval")
+@partial(sampler, static_argnames=("shape", "dtype", "log_space"))
 def gamma_sampler(data, a, *, shape, dtype, log_space):
     return gamma_samples(data, to_dtype(a, dtype, shape), log_space)
 
@@ -1277,7 +1295,7 @@ factors = {
 }
 
 
-@partial(jit, backend="eval", static_argnames=("shape", "dtype", "method"))
+@partial(sampler, static_argnames=("shape", "dtype", "method"))
 def multivariate_normal_sampler(data, mean, cov, *, shape, dtype, method):
     factor = factors[method](cov.astype(wide(dtype))).astype(cov.dtype)
     z = normal(data, (*shape, mean.shape[-1]), dtype)

@@ -85,6 +85,20 @@ def test_a_function_is_recorded_when_its_calls_have_cost_as_much(name):
     assert len(seen) == count + 1
 
 
+@pytest.mark.parametrize("call", [
+    lambda key: mj.random.split(key), lambda key: mj.random.uniform(key, (5,)),
+    lambda key: mj.random.randint(key, (5,), 0, 9), lambda key: mj.random.bits(key),
+    lambda key: mj.random.permutation(key, 7), lambda key: mj.random.bernoulli(key),
+])  # fmt: skip
+def test_random_words_are_exact_and_earn_a_program(call):
+    key, other = mj.random.key(3), mj.random.key(4)
+    data = lambda x: mj.random.key_data(x) if x.dtype == key.dtype else x
+    first, second = bits(data(call(key))), bits(data(call(other)))
+    counts = [steps_of(lambda: call(key)) for _ in range(composed.PROGRAM)]
+    assert counts[0] > 1 and counts[-1] == 0
+    assert bits(data(call(key))) == first != second == bits(data(call(other)))
+
+
 def test_what_depends_on_no_argument_is_evaluated_once():
     f, a = fresh(lambda x: x - (jnp.arange(7) * 2 + 1)), jnp.asarray(x)
     counts = [steps_of(lambda: f(a)) for _ in range(composed.RECORD)]

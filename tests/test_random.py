@@ -304,6 +304,9 @@ def test_a_sampler_is_traced_once_for_each_shape():
     before = len(random.normal_sampler.traces)
     for seed in range(3):
         random.normal(random.key(seed), (2, 77))
+    assert len(random.normal_sampler.traces) == before
+    for f in (jnp.sin, jnp.cos, jnp.tan):
+        mj.jit(lambda k, f=f: f(random.normal(k, (2, 77))))(random.key(0))
     assert len(random.normal_sampler.traces) == before + 1
 
     def program(k):

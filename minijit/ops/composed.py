@@ -397,6 +397,8 @@ exact_of_integers = {
     *(scatter.scatter_max_p, windows.reduce_window_sum_p, windows.reduce_window_max_p),
     windows.reduce_window_min_p,
 }
+# Of random keys, which NumPy has as what they are made of.
+exact_of_keys = {prng.random_wrap_p, prng.random_unwrap_p}
 # If what they call is.
 exact_calls = {jit_p, cond_p, scan_p, while_p, custom_jvp_p, custom_vjp_p}
 
@@ -435,6 +437,8 @@ def eqn_is_exact(eqn):
     avals = [x.aval for x in (*eqn.invars, *eqn.outvars)]
     if eqn.primitive in exact_calls:
         return all(map(is_exact, bodies(eqn.params.values())))
+    if eqn.primitive in exact_of_keys:
+        return True
     if eqn.primitive in exact_of_reals:
         return all(map(is_real, avals))
     return eqn.primitive in exact_of_integers and all(map(is_integer, avals))
