@@ -18,7 +18,6 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import config, lax
 from minijit.compile.decisions import decisions_about
-from minijit.compile.loops.statements import For, statements
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.run.llvm.kernels import KernelText
 
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.chapter(24)
 
 @pytest.fixture(autouse=True)
 def small_ones_are_worth_it():
-    few = dict(tile_work=0, small_product=200, tile_terms=20)
+    few = dict(tile_work=0, small_product=200)
     few |= dict(block_elements=0, lone_elements=0)
     with config.override("fusion", config.fusion.but(**few)):
         yield
@@ -169,18 +168,6 @@ def test_explain_says_which_form_was_taken():
     with config.override("fusion", config.fusion.but(direct_convolutions=False)):
         report = mj.explain(lambda x, w: convolve()(x, w), x, w)
     assert not [d for d in report.decisions if d.rule == "tiles"]
-
-
-def test_sums_over_images_take_turns():
-    x, w = example(C=4, I=4, H=5)
-    g = numbers(np.random.default_rng(1), 2, 5, 4, 8)
-    f = lambda x, w, g: w - mj.vjp(lambda w: convolve()(x, w), w)[1](g)[0]
-    program = check(f, x, w, g)
-    *_, kernel = program.kernels
-    rules = {d.rule for d in decisions_about(kernel, arrange)}
-    assert {"tiles", "blocks"} <= rules
-    loops = [s.axis for s in statements(arrange(kernel.body)) if isinstance(s, For)]
-    assert [a.extent for a in loops if a.kind == "serial"] == [2]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

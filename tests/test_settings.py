@@ -145,7 +145,6 @@ cases = {
     "tile_rows": (jnp.dot, [ones(24, 40), ones(40, 24)], 2),
     "tile_bytes": (jnp.dot, [ones(24, 40), ones(40, 24)], 32),
     "tile_overlap": (jnp.dot, [ones(24, 40), ones(40, 24)], 1),
-    "tile_terms": (convolution, [image, wide], 1, {"small_product": 0}),
     "tile_work": (jnp.dot, [ones(24, 40), ones(40, 24)], 1 << 30),
     "fewest_lanes": (convolution, [image, wide], 99, {"small_product": 0}),
     "most_shifts": (convolution, [image, narrow], 1, {"small_product": 0}),

@@ -104,7 +104,6 @@ class Settings:
         rows, and so many bytes in each row.
       tile_overlap: tiles are narrower if more than one column in so many would be
         computed twice.
-      tile_terms: the tiles of sums with more terms take turns, block by block of these.
       tile_work: fewer products than these, in one nest of loops, are not worth tiles.
       fewest_lanes: a row of a tile has at least so many numbers, or half as many if
         no row has more.
@@ -193,7 +192,6 @@ class Settings:
     tile_rows: int = 8
     tile_bytes: int = 128
     tile_overlap: int = 6
-    tile_terms: int = 1 << 11
     tile_work: int = 1 << 12
     fewest_lanes: int = 8
     most_shifts: int = 64

@@ -14,17 +14,15 @@ What is done to a total before it is stored, a bias or an activation, comes alon
 """
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..decisions import loop_rules, noted
-from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..loops.expressions import Axis, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
-from ..loops.reductions import start_values
-from ..loops.statements import For, expressions, nested, replaced
+from ..loops.statements import expressions, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
-from .nests import Renamer, in_nests, loads_of, strides_of
+from .nests import in_nests, loads_of, strides_of
 
 
 def in_tiles(axes, stores):
@@ -49,7 +47,6 @@ def in_tiles(axes, stores):
 
 
 loop_rules |= {
-    "blocks": (True, "its tiles take turns, block by block of terms", "tile_terms"),
     "little work": (False, "so few products are not worth tiles", "tile_work"),
     "tiles": (
         True, "its totals go on in tiles of registers", "tile_rows", "tile_bytes",
@@ -153,46 +150,12 @@ def tiles(axes, stores, total, sizes):
     first = max(whole, key=lambda axis: axis.extent, default=order[0])
     order = [axis for axis in order if axis is not first]
 
-    def tile(change):
-        """Stores, changed, for each row of a tile, in the loops over tiles."""
-        lane, body = Axis(lanes, "vector"), []
-        for n in range(rows):
-            place = op("add", starts[row], as_index(n))
-            names = {row: place, column: op("add", starts[column], lane)}
-            body += replaced(map(change, stores), names.get)
-        return nested([*order, lane], body)
-
-    in_blocks = all(a.extent % size == 0 for a, size in sizes.items())
-    if not (in_blocks and has_blocks(stores, total)):
-        return nested([first], tile(lambda store: store))
-    return nested([first], blocks(stores, total, tile))
-
-
-def has_blocks(stores, total):
-    """Whether a total has so many terms that tiles had better take turns."""
-    terms = math.prod(axis.extent for axis in total.axes)
-    alone = len(stores) == 1 and stores[0].buffer.dtype == total.dtype
-    long = terms > config.fusion.tile_terms and len(total.axes) > 1
-    return alone and long and noted("blocks", terms=terms)
-
-
-def blocks(stores, total, tile):
-    """All tiles for one value of the total's first axis, then for the next one.
-
-    What is read for one value stays in the cache for all tiles.
-    """
-    block, *rest = total.axes
-    step = Axis(block.extent, "serial")
-    body = Renamer({block: step})(total.bodies)
-    part = Reduce(total.op, tuple(rest), tuple(body))
-    store, = stores
-    first, = start_values(total)
-    begin = tile(lambda s: replace(s, value=first))
-    go_on = tile(lambda s: replace(s, value=part, combine=total.op))
-    if store.value is total:
-        return (*begin, For(step, go_on))
-    done = Renamer({total: Load(store.buffer, store.index)})
-    return (*begin, For(step, go_on), *tile(lambda s: s.rewrite(done, lambda b: b)))
+    lane, body = Axis(lanes, "vector"), []
+    for n in range(rows):
+        place = op("add", starts[row], as_index(n))
+        names = {row: place, column: op("add", starts[column], lane)}
+        body += replaced(stores, names.get)
+    return nested([first, *order, lane], body)
 
 
 arrangements |= {"in_tiles": in_nests(in_tiles)}
