@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import operator
 
 import numpy as np
 import pytest
@@ -64,6 +65,21 @@ def test_free_axes():
     assert Reduce("add", (k,), (load,)).free == {i}
     scan = Axis(3, "scan")
     assert Reduce("add", (scan,), (Load(x, (i, scan)),)).free == {i, scan}
+
+
+@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("bound", ["min", "max"])
+def test_a_comparison_asks_of_a_bounded_index_what_it_depends_on(name, bound):
+    """The answers are the same, and a bound that decides nothing is not asked."""
+    bounded, compare = dict(min=min, max=max)[bound], getattr(operator, name)
+    i, left = Axis(9), 0
+    for end, limit in itertools.product(range(-1, 11), range(-2, 12)):
+        answer = op(name, op(bound, i, as_index(end)), as_index(limit))
+        for n in range(9):
+            now, = substitute([answer], {i: as_index(n)}.get)
+            assert now.value == compare(bounded(n, end), limit)
+        left += any(isinstance(e, Op) and e.name == bound for e in postorder([answer]))
+    assert left == 0
 
 
 def test_index_algebra():

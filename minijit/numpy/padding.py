@@ -15,11 +15,10 @@ from .core import arrays, convert
 from .editing import repeat
 from .making import asarray, concatenate, linspace
 from .mathematics import round
-from .rearranging import flip, part_of
+from .rearranging import flip, part_of, tile
 from .reducing import max, mean, min
 from .shapes import broadcast_to, reshape, squeeze
 from .statistics import median
-from .take_and_put import take
 from .vectorized import apply_along_axis
 
 
@@ -116,8 +115,10 @@ def pad_wrap(x, axis, before, after, mode, option):
     """The whole array over and over."""
     check_not_empty_axis(x, axis, mode)
     n = x.shape[axis]
-    i = np.arange(-before, n + after) % n
-    return take(x, i, axis, mode="clip")
+    copies = before // n + 1 + after // n
+    whole = tile(x, [copies if d == axis else 1 for d in range(x.ndim)])
+    first, last = part_of(x, axis, n - before % n, n), part_of(x, axis, 0, after % n)
+    return concatenate([first, whole, last], axis)
 
 
 def pad_empty(x, axis, before, after, mode, option):

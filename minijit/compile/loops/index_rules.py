@@ -12,7 +12,9 @@ for those of `floordiv` and `mod`, which are of indices only and never wrap (the
 own are `div` and `rem`).
 """
 
+import functools
 import math
+import operator
 
 from .expressions import Const, Op, as_index, op, shortcuts
 from .scalars import BOOL, INDEX, dtype_bounds, intervals
@@ -270,6 +272,24 @@ def fold_select(condition, if_true, if_false):
     return if_true if if_true is if_false else None
 
 
+# comparison -> whether it answers for `max(x, c)` what it does for x if c is at the
+# other side of the limit: c < limit, or c <= limit.
+beyond_limit = {"lt": operator.lt, "ge": operator.lt, "le": operator.le,
+                "gt": operator.le}  # fmt: skip
+
+
+def fold_comparison(name, x, limit):
+    """A bound that the answer does not depend on: min(x, 9) < 2 where x < 2."""
+    end = known(limit)
+    if end is None or not isinstance(x, Op) or x.name not in ("max", "min"):
+        return None
+    inner, bound = x.args
+    if x.dtype is not INDEX or (bound := known(bound)) is None:
+        return None
+    below = beyond_limit[name](bound, end)
+    return op(name, inner, limit) if below == (x.name == "max") else None
+
+
 def fold_convert(x):
     """An index that was made a shorter integer, in which it fits, and comes back."""
     if isinstance(x, Op) and x.name == "convert" and x.args[0].dtype == INDEX:
@@ -290,6 +310,7 @@ folds = {
     "and": fold_and,
     "select": fold_select,
     "convert": fold_convert,
+    **{name: functools.partial(fold_comparison, name) for name in beyond_limit},
 }
 
 
