@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from harness import alike
+from ir_interpreter import run
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -12,6 +13,7 @@ from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import For, expressions, statements
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.nests import in_long_rows
+from minijit.compile.schedule.place import place
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.simplify.folding import simplify
 from minijit.run.llvm.engine import optimised
@@ -118,3 +120,30 @@ def test_a_row_of_what_each_step_has_for_itself_does_not_grow():
     x = numbers(4000, 100, 16)
     want = nn.softmax(x.reshape(4000, 1600), 0).reshape(x.shape)
     alike(mj.jit(lambda x: nn.softmax(x, 0))(x), want, rtol=1e-5)
+
+
+DIGITS = {
+    "repeated": (lambda x: jnp.repeat(x, 3, 1) + 1, {24, 20, 3}),
+    "tiled": (lambda x: jnp.tile(x, (1, 5)) * 2, {24, 5, 20}),
+    "one axis": (lambda x: jnp.tile(x[0], 3), {3, 20}),
+    "repeated and tiled": (lambda x: jnp.tile(jnp.repeat(x, 2, 1), (1, 3)),
+                           {24, 3, 20, 2}),
+    "stacked": (lambda x: jnp.stack([x, x * 2, x + 1], -1).reshape(24, 60),
+                {24, 20, 1}),
+    "a product": (lambda x: jnp.kron(x, x[:3, :4]), {72, 20, 4}),
+    "an outer axis": (lambda x: jnp.repeat(x, 2, 0) + 1, {48, 20}),
+    "ends elsewhere": (lambda x: jnp.repeat(x, 3, 1)[:, 1:] + 1, {24, 59}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_digits_of_an_axis_have_loops(name):
+    """A quotient or remainder in an index kept a loop from having vectors."""
+    (f, lengths), x = DIGITS[name], numbers(24, 20)
+    kernel, = kernels_of(f, x)
+    body = arrange(kernel.body)
+    assert extents(body) == lengths
+    assert len(statements(arrange(body))) == len(statements(body))
+    np.testing.assert_array_equal(mj.jit(f)(x), mj.jit(f, backend="eval")(x))
+    np.testing.assert_array_equal(*run(lower(mj.make_jaxpr(f)(x)), x, place=place),
+                                  mj.jit(f)(x))  # fmt: skip

@@ -107,6 +107,7 @@ device_rewrites = Stage("with_reuse", "with_regions_of_blocks", "with_parts")
 arrangements = Stage(
     "in_first_places",  # where an extreme stands, as two totals in any order
     "in_long_rows",  # loops that are one in memory, around totals
+    "in_digits",  # a loop for each digit of an axis: repeated and tiled arrays
     "in_tiles",  # sums of products, in registers
     "in_lanes",  # elements of a block: lanes side by side
     "in_blocks",  # rows that several nests share, cut into blocks of columns

@@ -14,7 +14,7 @@ from collections import Counter
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Const, Expr, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
-from ..loops.index_rules import has_digit, joined_digits, known, linear, over
+from ..loops.index_rules import digit_of, has_digit, joined_digits, known, linear, over
 from ..loops.statements import (
     Fetch,
     For,
@@ -266,6 +266,50 @@ def neighbours(axes, accesses, asked=()):
             break
         count += 1
     return count
+
+
+def in_digits(axes, stores):
+    """A nest with a loop for each digit of an axis that places in memory ask for.
+
+        for j in 64: y[j] = x[j // 2]         for q in 32:
+                                                for r in 2: y[q * 2 + r] = x[q]
+
+    An outermost one around others stays: it is for several cores, and its digits are
+    computed once in each of its steps.
+    """
+    done, todo = axes[:-1][:1], [*reversed(axes[1:] or axes)]
+    while todo:
+        axis = todo.pop()
+        size = size_of_digits(axis, stores)
+        if size is None:
+            done.append(axis)
+            continue
+        high, low = Axis(axis.extent // size), Axis(size)
+        place = op("add", op("mul", high, as_index(size)), low)
+        stores = replaced(stores, {axis: place}.get)
+        todo += low, high
+    return nested(done, stores) if len(done) > len(axes) else None
+
+
+def size_of_digits(axis, stores):
+    """How many values the last digit of an axis has in some places; None if there is
+    none, or others do not end where it does."""
+    places = (*stores, *loads_of(stores))
+    parts = (p for a in places for p, _ in terms_in_memory(a.index, a.buffer))
+    found = set().union(*(ends_of(part, axis) for part in parts)) - {1, axis.extent}
+    size = min(found, default=1)
+    whole = all(n % size == 0 for n in (*found, axis.extent))
+    return size if found and whole else None
+
+
+def ends_of(part, axis):
+    """Where a digit of an axis begins and ends: of `i % 60 // 4` at 4 and 60."""
+    if part is axis:
+        return {1}
+    number, step, size = digit_of(part)
+    found = set() if number is part else ends_of(number, axis)
+    step *= min(found, default=1)
+    return found | {step, step * (size or 1)} if found else found
 
 
 def count_of(axes):

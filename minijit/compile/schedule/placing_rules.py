@@ -7,9 +7,13 @@ from ..loops.scalars import INDEX, dtype_bounds
 from ..loops.statements import For, If, Start, Store, expressions, statements
 from ..pipeline import arrangements
 from .interchange import interchanged
-from .nests import in_long_rows
+from .nests import in_digits, in_long_rows, in_nests
 
-arrangements |= {"in_long_rows": in_long_rows, "interchanged": interchanged}
+arrangements |= {
+    "in_long_rows": in_long_rows,
+    "in_digits": in_nests(in_digits),
+    "interchanged": interchanged,
+}
 
 
 def arrange(body):
