@@ -1,6 +1,9 @@
 """How tests compare: trees of arrays, programs compiled and interpreted; threads."""
 
+import os
+import subprocess
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -62,6 +65,17 @@ def in_threads(*functions):
     """Call functions at the same time: -> their results, or what one of them raised."""
     with ThreadPoolExecutor(len(functions)) as pool:
         return [f.result() for f in [pool.submit(function) for function in functions]]
+
+
+def in_a_process(program, **environment):
+    """What a program prints, run in a process of its own that may not die or hang."""
+    told = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(program)],
+        env=os.environ | told, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
+    return done.stdout
 
 
 def profiled(function, *args):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import collections
 import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import book_toy
 import pytest
+from harness import in_a_process
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
@@ -204,12 +203,7 @@ for axis in plt.gcf().axes:
 def matrix(k: int, shown: int, before: str = "") -> list[str]:
     """What the matrix shows in a process that has chapter k open."""
     code = MATRIX.format(k=k, shown=shown, before=before)
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=book_toy.REPO, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return in_a_process(code).splitlines()
 
 
 def test_the_matrix_is_read_off_the_tables():

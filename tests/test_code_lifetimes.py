@@ -1,14 +1,11 @@
 """Machine code, and what C knows of it, is there for as long as anybody may use it."""
 
 import os
-import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
-
-import minijit as mj
+from harness import in_a_process
 
 pytestmark = pytest.mark.chapter(23)
 
@@ -35,18 +32,9 @@ def number(k):
 
 
 def run(program, folder, **environment):
-    """What a program prints, run in a process of its own that may not die or hang."""
-    here = Path(__file__).parent
-    paths = [str(here), str(Path(mj.__file__).parents[1])]
-    env = os.environ | environment | {
-        "MINIJIT_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join(paths),
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", HEAD + textwrap.dedent(program)],
-        capture_output=True, text=True, timeout=120, env=env,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
-    return done.stdout.split()
+    """What a program prints, without a word of an earlier one's code."""
+    program = HEAD + textwrap.dedent(program)
+    return in_a_process(program, MINIJIT_CACHE_DIR=str(folder), **environment).split()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the C library is glibc here")

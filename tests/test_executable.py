@@ -3,13 +3,11 @@
 import errno
 import os
 import stat
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_a_process, in_threads
 
 import minijit
 import minijit.numpy as jnp
@@ -400,4 +398,4 @@ def test_kernels_run_from_several_threads():
 
 def test_importing_minijit_does_not_import_numba():
     code = "import minijit, sys; assert 'numba' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    in_a_process(code)

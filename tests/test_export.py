@@ -4,16 +4,13 @@ A module is compiled by jax's XLA, once for many functions.
 """
 
 import itertools
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from derivative_cases import cases, data
-from harness import alike
+from harness import alike, in_a_process
 
 import minijit
 import minijit.numpy as jnp
@@ -361,14 +358,12 @@ def test_another_process_runs_what_was_written(tmp_path):
     fun = lambda x: jnp.linalg.svd(jnp.fft.ifft(x).real)[1] + minijit.nn.gelu(x)
     (tmp_path / "program").write_bytes(export.export(fun)(x).serialize())
     np.save(tmp_path / "x.npy", x)
-    code = (
-        "import numpy as np; from minijit import export\n"
-        "run = export.deserialize(open('program', 'rb').read()).call\n"
-        "np.save('y.npy', run(np.load('x.npy')))"
-    )
-    root = Path(minijit.__file__).parents[1]
-    env = os.environ | {"PYTHONPATH": str(root)}
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True)
+    in_a_process(f"""
+        import numpy as np, os; from minijit import export
+        os.chdir({str(tmp_path)!r})
+        run = export.deserialize(open('program', 'rb').read()).call
+        np.save('y.npy', run(np.load('x.npy')))
+    """)
     alike([np.load(tmp_path / "y.npy")], leaves(fun(jnp.asarray(x))), rtol=1e-5)
 
 

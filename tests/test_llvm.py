@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from harness import in_threads, same_bits
+from harness import in_a_process, in_threads, same_bits
 from test_compiled_functions import check, functions, run as run_case
 from test_scalar_math import cases as scalar_cases, grid, plain as plain_scalar
 
@@ -566,7 +566,7 @@ f = mj.jit(lambda x: mj.numpy.tanh(x).sum() * 2)
 assert f(np.zeros(3, "f4")) == 0
 assert "numba" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    in_a_process(code)
 
 
 def test_every_operation_has_an_instruction_or_a_form():

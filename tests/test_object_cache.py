@@ -3,13 +3,11 @@
 import errno
 import os
 import stat
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_a_process, in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -78,15 +76,8 @@ def compiles(monkeypatch):
 
 def run_second(folder):
     """(modules compiled, sum of the results) of a new process."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    paths = [here, os.path.dirname(os.path.dirname(mj.__file__))]
-    env = os.environ | {
-        "MINIJIT_CACHE_DIR": str(folder.parent),
-        "PYTHONPATH": os.pathsep.join(paths),
-    }
-    line = [sys.executable, "-c", SECOND]
-    done = subprocess.run(line, env=env, check=True, capture_output=True, text=True)
-    made, total = done.stdout.split()
+    told = in_a_process(SECOND, MINIJIT_CACHE_DIR=str(folder.parent))
+    made, total = told.split()
     return int(made), float(total)
 
 

@@ -1,14 +1,12 @@
 """Special functions, counts of bits, 16-bit floats: plain, and under numba."""
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import scipy.special
+from harness import in_a_process
 from test_scalar_math import check_native, floats, plain, samples, signed, unsigned
 
 import minijit.numpy as jnp
@@ -103,11 +101,7 @@ with np.errstate(over="ignore"):
 
 def test_float16_needs_no_instructions_of_the_machine():
     old = dict(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
-    found = subprocess.run(
-        [sys.executable, "-c", OLD_MACHINE],
-        env=os.environ | old, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert found.returncode == 0, found.stderr[-2000:]
+    in_a_process(OLD_MACHINE, **old)
 
 
 def test_every_operation_of_the_lowering_has_a_row():

@@ -4,6 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
+from harness import in_a_process
 
 import minijit.run.python.scalar_functions  # noqa: F401
 from minijit.run.scalars.numba_scalars import native_functions
@@ -144,12 +145,9 @@ def test_native_functions_agree_with_the_plain_ones():
 
 
 def test_importing_does_not_import_numba():
-    import subprocess
-    import sys
-
     code = "import sys, minijit.run.scalars.numba_scalars as m; assert m.numbers"
     code += "; assert 'numba' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    in_a_process(code)
 
 
 def test_source_finds_every_function_by_its_name():

@@ -2,12 +2,12 @@
 
 import ast
 import random
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from harness import in_a_process
 
 from minijit import tiny
 from minijit.tiny import (
@@ -77,9 +77,7 @@ def test_it_stays_small():
 
 def test_nobody_imports_it():
     code = "import sys, minijit; print('minijit.tiny' in sys.modules)"
-    assert subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    ).stdout == "False\n"  # fmt: skip
+    assert in_a_process(code) == "False\n"
 
 
 # ---- derivatives

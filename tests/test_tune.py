@@ -7,12 +7,10 @@ import doctest
 import json
 import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_a_process, in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -132,11 +130,7 @@ print(*[d.rule for d in found.decisions if not d.b])
 def told_by_a_process(folder, **environment):
     environment = {"MINIJIT_CACHE_DIR": str(folder.parent), "MINIJIT_MACHINE": "host",
                    "MINIJIT_CPU_THREADS": "1"} | environment  # fmt: skip
-    run = subprocess.run(
-        [sys.executable, "-c", OTHER], env=os.environ | environment,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return run.stdout.split()
+    return in_a_process(OTHER, **environment).split()
 
 
 def test_another_process_runs_the_loops_that_won(clock, folder):
@@ -326,9 +320,7 @@ def test_what_cannot_be_tuned_is_told_why():
 
 def test_nothing_of_it_is_imported_before_it_is_asked_for():
     code = "import sys, minijit; print([m for m in sys.modules if 'minijit' in m])"
-    told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
+    told = in_a_process(code)
     for module in ("run.report.tuning", "run.winners", "schedule.by_hand"):
         assert f"minijit.{module}'" not in told and f"compile.{module}'" not in told
 

@@ -2,17 +2,14 @@
 
 import gc
 import itertools
-import os
-import subprocess
 import sys
 import textwrap
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
-from harness import in_threads
+from harness import in_a_process, in_threads
 from moments import interrupted_at
 
 import minijit as jax
@@ -35,19 +32,7 @@ def in_thread(function, *args):
 
 
 def run(program):
-    """What a program prints, run in a process of its own that may not hang."""
-    text = HEAD + textwrap.dedent(program)
-    root = Path(jax.__file__).parents[1]
-    path = os.pathsep.join([str(root), *filter(None, [os.getenv("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=os.environ | {"PYTHONPATH": path},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return in_a_process(HEAD + textwrap.dedent(program)).split()
 
 
 def test_a_child_forked_while_another_thread_compiles():
@@ -332,8 +317,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 def test_a_fork_waits_for_a_thread_that_logs_while_it_compiles():
     """logging has a lock for forks, too; that is taken after ours."""
-    program = [sys.executable, "-c", LOGS_WHILE_IT_COMPILES]
-    subprocess.run(program, check=True, timeout=30)
+    in_a_process(LOGS_WHILE_IT_COMPILES)
 
 
 @pytest.mark.chapter(9)
