@@ -117,9 +117,7 @@ from .trace.dtypes import float0 as float0
 from .trace.api.devices import (
     Device as Device, Shard as Shard, Sharding as _Sharding,
     default_backend as default_backend, device_count as device_count,
-    devices as devices, local_device_count as local_device_count,
-    local_devices as local_devices, process_count as process_count,
-    process_index as process_index, process_indices as process_indices,
+    devices as devices,
 )
 from .numpy.slicing import ds as ds
 from .ops.host_calls import pure_callback as pure_callback
@@ -157,7 +155,8 @@ _of_jax = {
     """,
     "jaxcompat.plain_answers": """
         default_device default_matmul_precision effects_barrier ensure_compile_time_eval
-        named_call named_scope transfer_guard transfer_guard_device_to_device
+        local_device_count local_devices named_call named_scope process_count
+        process_index process_indices transfer_guard transfer_guard_device_to_device
         transfer_guard_device_to_host transfer_guard_host_to_device typeof
     """,
     "run.report.environment": "print_environment_info",
@@ -304,7 +303,10 @@ if _typing.TYPE_CHECKING:
         default_matmul_precision as default_matmul_precision,
         effects_barrier as effects_barrier,
         ensure_compile_time_eval as ensure_compile_time_eval,
+        local_device_count as local_device_count, local_devices as local_devices,
         named_call as named_call, named_scope as named_scope,
+        process_count as process_count, process_index as process_index,
+        process_indices as process_indices,
         transfer_guard as transfer_guard,
         transfer_guard_device_to_device as transfer_guard_device_to_device,
         transfer_guard_device_to_host as transfer_guard_device_to_host,

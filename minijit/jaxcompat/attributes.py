@@ -90,9 +90,26 @@ give(ShapedArray, {
 give(Device, {
     "client": property(lambda device: fetch("extend.backend:get_backend")()),
     "addressable_memories": lambda device: [SimpleNamespace(kind="device")],
+    "local_hardware_id": property(lambda device: device.id),
+    "memory_stats": lambda device: None,
 })
-alone = property(lambda sharding: (sharding.device,))
-give(Sharding, {"_addressable_device_assignment": alone})
+# All parts of an array are one, which is on the one device.
+there = property(lambda sharding: {sharding.device})
+parts = lambda sharding, shape: {sharding.device: (slice(None),) * len(shape)}
+give(Sharding, {
+    "_addressable_device_assignment": property(lambda sharding: (sharding.device,)),
+    "device_set": there,
+    "addressable_devices": there,
+    "num_devices": 1,
+    "is_fully_addressable": True,
+    "is_fully_replicated": True,
+    "devices_indices_map": parts,
+    "addressable_devices_indices_map": parts,
+    "shard_shape": lambda sharding, shape: tuple(shape),
+    "is_equivalent_to": lambda sharding, other, ndim: (
+        isinstance(other, Sharding) and sharding.device == other.device
+    ),
+})
 give(Trace, {"main": property(lambda trace: trace)})
 give(Tracer, {"_trace": property(lambda x: x.owner)})
 give(NodeType, {

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..trace.api import calls
-from ..trace.api.devices import device_of
+from ..trace.api.devices import Device, device_count, device_of, devices
 from ..trace.arguments import wraps
 from ..trace.array import aval_of
 from ..trace.base.config import config
@@ -127,9 +127,41 @@ def typeof(x: ArrayLike | Ref) -> Any:
     return x.aval if isinstance(x, Ref) else aval_of(x)
 
 
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: Any = None
+) -> list[Device]:
+    """The devices of a process: all of them.  JAX: `jax.local_devices`."""
+    if process_index not in (None, 0):
+        raise ValueError(f"Unknown process_index {process_index}")
+    return devices(backend)
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """How many devices this process has.  JAX: `jax.local_device_count`."""
+    return device_count(backend)
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process: 0.  JAX: `jax.process_index`."""
+    devices(backend)
+    return 0
+
+
+def process_count(backend: str | None = None) -> int:
+    """How many processes compute together: 1.  JAX: `jax.process_count`."""
+    devices(backend)
+    return 1
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of all processes: [0].  JAX: `jax.process_indices`."""
+    return list(range(process_count(backend)))
+
+
 _public = """
     default_device default_matmul_precision effects_barrier ensure_compile_time_eval
-    named_call named_scope transfer_guard transfer_guard_device_to_device
+    local_device_count local_devices named_call named_scope process_count process_index
+    process_indices transfer_guard transfer_guard_device_to_device
     transfer_guard_device_to_host transfer_guard_host_to_device typeof
 """.split()
 calls.explain_calls("minijit", globals(), _public)

@@ -12,7 +12,6 @@ another device; those on a GPU answer for themselves, in `run/cuda/arrays.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..array import ArrayImpl
 from ..base.config import config
@@ -35,14 +34,6 @@ class Device:
     platform: str = "cpu"
     device_kind: str = "cpu"
 
-    @property
-    def local_hardware_id(self):
-        return self.id
-
-    def memory_stats(self):
-        """None, as JAX says on a CPU."""
-        return None
-
     def __repr__(self):
         kind = {"cpu": "Cpu", "gpu": "Cuda"}[self.platform]
         return f"{kind}Device(id={self.id})"
@@ -60,36 +51,6 @@ class Sharding:
 
     device: Device
     memory_kind: str | None = "device"
-
-    @property
-    def device_set(self):
-        return {self.device}
-
-    addressable_devices = device_set
-
-    @property
-    def num_devices(self):
-        return 1
-
-    @property
-    def is_fully_addressable(self):
-        return True
-
-    is_fully_replicated = is_fully_addressable
-
-    def devices_indices_map(self, global_shape):
-        """{device: the part of an array that it has}: all of it."""
-        return {self.device: (slice(None),) * len(global_shape)}
-
-    addressable_devices_indices_map = devices_indices_map
-
-    def shard_shape(self, global_shape):
-        """The shape of the one part: all of it."""
-        return tuple(global_shape)
-
-    def is_equivalent_to(self, other, ndim):
-        """Whether arrays of `ndim` axes lie in the same way under both."""
-        return isinstance(other, Sharding) and self.device == other.device
 
 
 @dataclass(frozen=True)
@@ -139,40 +100,9 @@ def devices(backend: str | None = None) -> list[Device]:
     return platforms[backend]()
 
 
-def local_devices(
-    process_index: int | None = None, backend: str | None = None, host_id: Any = None
-) -> list[Device]:
-    """The devices of a process: all of them.  JAX: `jax.local_devices`."""
-    if process_index not in (None, 0):
-        raise ValueError(f"Unknown process_index {process_index}")
-    return devices(backend)
-
-
 def device_count(backend: str | None = None) -> int:
     """How many devices there are.  JAX: `jax.device_count`."""
     return len(devices(backend))
-
-
-def local_device_count(backend: str | None = None) -> int:
-    """How many devices this process has.  JAX: `jax.local_device_count`."""
-    return len(devices(backend))
-
-
-def process_index(backend: str | None = None) -> int:
-    """The number of this process: 0.  JAX: `jax.process_index`."""
-    devices(backend)
-    return 0
-
-
-def process_count(backend: str | None = None) -> int:
-    """How many processes compute together: 1.  JAX: `jax.process_count`."""
-    devices(backend)
-    return 1
-
-
-def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes: [0].  JAX: `jax.process_indices`."""
-    return list(range(process_count(backend)))
 
 
 def default_backend() -> str:
