@@ -23,7 +23,7 @@ from minijit.run.threads.shared_products import (
     shared_plan,
     team_of,
 )
-from minijit.run.threads.workers import parts_text
+from minijit.run.threads.workers import caller_in_parts
 from minijit.trace.base.config import config
 
 pytestmark = pytest.mark.chapter(25)
@@ -199,7 +199,8 @@ class OuterText:
         outer(a, b, outs, numbers, counts, team)        # outs[i] = a @ b
     """
 
-    name, used, steps, vectors, called_by = "outer", (), 0, False, None
+    name, used, steps, vectors = "outer", (), 0, False
+    called_by = staticmethod(partial(caller_in_parts, 7))
 
     def __init__(self, size, key):
         body = f"""
@@ -214,7 +215,7 @@ define void @NAME(ptr %a, ptr %b, ptr %outs, ptr %numbers, ptr %counts, ptr %tea
 }}
 """
         self.key = "outer_of_parts"
-        self.text = (body + parts_text(7)).replace("NAME", f"kernel_{self.key}")
+        self.text = body.replace("NAME", f"kernel_{self.key}")
         arrays = ", ".join(["ptr"] * 6)
         own = declaration(key), f"declare void @shared_{key}({arrays})"
         self.declared = dict.fromkeys(own)

@@ -9,6 +9,7 @@
 Kernels of one text are one function, whoever compiles them.
 """
 
+import functools
 import weakref
 from collections import deque
 
@@ -33,8 +34,8 @@ class KernelText:
     Attributes:
       key: a hash of its text: kernels that do the same have the same.
       text: a function under a name made of the key, which takes pointers.
-      called_by: the arguments of `caller`: what calls it with NumPy arrays; or None if
-        its text has a function for that, too.
+      called_by: function without arguments: where the machine code begins by which
+        Python calls it with NumPy arrays.
       declared, used: as in `LLVMWriter`.
       buffers: the `Buffer`s to call it with; it takes no numbers.
       steps: about how many statements it runs.
@@ -72,7 +73,8 @@ class KernelText:
         head, last = f"{result} @NAME({given}) #0", f"{result} {value}"
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
         self.steps, self.vectors = steps_of(body), writer.loops == {"vectors"}
-        self.called_by = len(names), self.steps > LONG, result
+        long = self.steps > LONG
+        self.called_by = functools.partial(caller, len(names), long, result)
         self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")
         self.declared, self.used = writer.declared, writer.used
@@ -105,18 +107,12 @@ native_functions: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 recent: deque = deque(maxlen=256)
 
 
+@functools.cache
 def caller(count, long, result):
     """Where the built-in function of all such kernels begins: as `builtin_text`."""
     name = f"minijit_call_{count}_{result}{'_long' * long}"
     text = builtin_text(count, long, result).replace("NAME", name)
     return share(name, "\n".join([*python_declarations, text]))
-
-
-def builtin_of(kernel, code):
-    """The function of Python for a kernel, which is in a `Code`."""
-    if kernel.called_by is None:
-        return make_builtin(code, f"call_kernel_{kernel.key}")
-    return make_builtin(code, f"kernel_{kernel.key}", caller(*kernel.called_by))
 
 
 def functions_of(kernels):
@@ -125,7 +121,9 @@ def functions_of(kernels):
     missing = {k.key: k for k in kernels if found[k.key] is None}
     for way, some in by_way(missing.values()).items():
         code = Code(module_text(some), way)
-        made = {k.key: builtin_of(k, code) for k in some}
+        made = {
+            k.key: make_builtin(code, f"kernel_{k.key}", k.called_by()) for k in some
+        }
         native_functions.update(made)
         recent.extend(made.values())
         found |= made

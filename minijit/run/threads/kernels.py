@@ -40,7 +40,7 @@ from ...trace.base.config import config
 from ...trace.base.locks import Lock
 from ..llvm.kernels import KernelText, kernel_texts
 from ..llvm.text import LLVMWriter
-from .workers import new_box, parts_text, serving
+from .workers import caller_in_parts, new_box, serving
 
 
 def available_cores():
@@ -168,8 +168,8 @@ class ThreadedText(KernelText):
         writer = RangeWriter(loop, after)
         self.walk(writer, body, names | shared)
         given = {**names, **shared, "range": "range"}
-        self.finish(writer, body, given, "void", others=parts_text(len(given)))
-        self.called_by = None
+        self.finish(writer, body, given, "void")
+        self.called_by = functools.partial(caller_in_parts, len(given))
         self.buffers = tuple(map(origin_of, names))
         # The text has neither: it takes any range, and what is shared from outside.
         rooms = tuple((b.shape, storage_dtype(b.dtype)) for b in self.shared)

@@ -10,32 +10,24 @@ a batch, or some rows and columns of one large product.  `product_tiles` writes 
 
 import functools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 
 from ...trace.base.config import config
-from ..llvm.calls import declaration, plan_of, tiles
-from ..llvm.kernels import functions_of
+from ..llvm.calls import plan_of, tiles
+from ..llvm.python_calls import make_builtin
+from ..llvm.target import binding
 from .kernels import PARTS, job_of, run_job
 from .shared_products import blocks_of, is_worth_sharing
-from .workers import parts_text
-
-
-class ProductText:
-    """Products in parts, as `functions_of` takes it."""
-
-    name, used, steps, vectors, called_by = "product", (), 0, False, None
-
-    def __init__(self, key):
-        self.key = key
-        self.text = parts_text(5).replace("NAME", f"kernel_{self.key}")
-        self.declared = {declaration(self.key): None}
+from .workers import caller_in_parts
 
 
 @functools.cache
 def product_function(key):
-    """The compiled function for products that `tiles` has a key for."""
-    return functions_of([ProductText(key)])[key]
+    """The function of Python for products that `tiles` has a key for."""
+    shared = SimpleNamespace(address=binding().address_of_symbol)
+    return make_builtin(shared, f"kernel_{key}", caller_in_parts(5))
 
 
 # ---- one call

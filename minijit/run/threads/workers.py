@@ -18,7 +18,7 @@ import functools
 
 import numpy as np
 
-from ..llvm.engine import Code
+from ..llvm.engine import Code, share
 from ..llvm.kernels import caller
 from ..llvm.python_calls import make_builtin, python_declarations
 from ..llvm.target import binding, forever, host
@@ -137,9 +137,9 @@ done:
   ret void
 }
 
-define ptr @run_in_parts(ptr %args, i64 %n, ptr %part) {
+define ptr @run_in_parts(ptr %args, i64 %n, ptr %part, ptr %kernel) {
 start:
-  %words = add i64 %n, 3
+  %words = add i64 %n, 4
   %job = alloca i64, i64 %words, align 64
   %last = sub i64 %n, 1
   br label %array
@@ -164,6 +164,7 @@ arrays:
   %helpers = load i64, ptr %helpers_at
   %ranges = getelementptr i64, ptr %numbers, i64 2
   store ptr %ranges, ptr %about_at
+  store ptr %kernel, ptr %word_at
   %boxes = getelementptr ptr, ptr %memory, i64 1
   %thread = call ptr @PyEval_SaveThread()
   call void @share(ptr %job, i64 %count, ptr %part, ptr %boxes, i64 %helpers)
@@ -212,22 +213,6 @@ sleep:
 """
 
 
-# How a kernel is called: its arrays, its job, and the table that begins with the
-# address of `run_in_parts`.
-CALL = """
-define ptr @call_NAME(ptr %self, ptr %args, i64 %n) {
-  %last = sub i64 %n, 1
-  %table_at = getelementptr ptr, ptr %args, i64 %last
-  %table = load ptr, ptr %table_at
-  %memory_at = getelementptr i8, ptr %table, i64 FIELD
-  %memory = load ptr, ptr %memory_at
-  %run = load ptr, ptr %memory
-  %none = call ptr %run(ptr %args, i64 %n, ptr @part_NAME)
-  ret ptr %none
-}
-""".replace("FIELD", str(object.__basicsize__))
-
-
 @functools.cache
 def serving():
     """(the function that a worker runs for ever, the address of `run_in_parts`)."""
@@ -256,26 +241,57 @@ def new_box():
 
 # ---- what is done in parts
 
+# How a kernel is called: its arrays, its job, and the table that begins with the
+# address of `run_in_parts`.  In `self` its address is the second word.
+CALL = """
+define ptr @NAME(ptr %self, ptr %args, i64 %n) {
+  %held_at = getelementptr i8, ptr %self, i64 FIELD
+  %held = load ptr, ptr %held_at
+  %kernel_at = getelementptr ptr, ptr %held, i64 1
+  %kernel = load ptr, ptr %kernel_at
+  %last = sub i64 %n, 1
+  %table_at = getelementptr ptr, ptr %args, i64 %last
+  %table = load ptr, ptr %table_at
+  %memory_at = getelementptr i8, ptr %table, i64 FIELD
+  %memory = load ptr, ptr %memory_at
+  %run = load ptr, ptr %memory
+  %none = call ptr %run(ptr %args, i64 %n, ptr @part, ptr %kernel)
+  ret ptr %none
+}
+""".replace("FIELD", str(object.__basicsize__))
+
 
 def parts_text(count):
-    """A built-in function that runs `@NAME` in parts: see `job_of` of `threads`.
+    """A function that does a part of a job: the last words of a job are the pointers
+    that the kernel takes, all ranges in place of its own, and where the kernel begins.
 
     Args:
-      count: how many pointers `@NAME` takes: arrays, and last the three numbers of a
-        range.
+      count: how many pointers the kernel takes: arrays, and last the three numbers of
+        a range.
     """
     pointers = [f"%x{i}" for i in range(count - 1)]
-    given = ", ".join(f"ptr {x}" for x in (*pointers, "%range"))
-    part = ["define internal void @part_NAME(ptr %job, i64 %i) {"]
-    for i, x in enumerate((*pointers, "%ranges"), 4):
+    part = ["define internal void @part(ptr %job, i64 %i) {"]
+    for i, x in enumerate((*pointers, "%ranges", "%kernel"), 4):
         part += [
             f"  %at{i} = getelementptr ptr, ptr %job, i64 {i}",
             f"  {x} = load ptr, ptr %at{i}",
         ]
+    given = ", ".join(f"ptr {x}" for x in (*pointers, "%range"))
     part += [
         "  %first = mul i64 %i, 3",
         "  %range = getelementptr i64, ptr %ranges, i64 %first",
-        f"  call void @NAME({given})",
+        f"  call void %kernel({given})",
         "  ret void\n}",
     ]
-    return "\n".join([*part, CALL])
+    return "\n".join(part)
+
+
+@functools.cache
+def caller_in_parts(count):
+    """Where the machine code begins by which Python calls kernels that run in parts.
+
+    Args:
+      count: as of `parts_text`.
+    """
+    name = f"minijit_call_{count}_in_parts"
+    return share(name, parts_text(count) + CALL.replace("NAME", name))
