@@ -73,8 +73,8 @@ class KernelText:
         head, last = f"{result} @NAME({given}) #0", f"{result} {value}"
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
         self.steps, self.vectors = steps_of(body), writer.loops == {"vectors"}
-        long = self.steps > LONG
-        self.called_by = functools.partial(caller, len(names), long, result)
+        count, long = len(names), self.steps > LONG
+        self.called_by = lambda: caller(count, long, result)
         self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")
         self.declared, self.used = writer.declared, writer.used
