@@ -330,6 +330,17 @@ def test_lanes_of_different_lengths_run_natively():
     agree(gradient, xs)
 
 
+def test_tapes_of_different_elements_are_traced_apart():
+    traced = []
+    same = mj.jit(lambda xs: traced.append(xs) or xs)
+    loop = lambda x: lax.while_loop(lambda x: x.sum() < 9, lambda x: x * x + 1, x)
+    for x in (jnp.float32(1), jnp.ones(3)):
+        _, pull_back = mj.vjp(loop, x)
+        tape, = mj.tree_util.tree_leaves(pull_back)
+        assert same([tape])[0].aval == tape.aval
+    assert len(traced) == 2
+
+
 def test_a_tape_grows_by_doubling():
     """Steps cost no allocation but those of a table that has to be longer."""
     body = lambda c: (c[0] + 1, jnp.sin(c[1]))

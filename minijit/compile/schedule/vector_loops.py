@@ -48,17 +48,12 @@ from .row_totals import outer_totals
 
 
 def two_totals(expr):
-    """Of a pair (extreme, place) the one that an expression is; None of any other."""
-    if type(expr) is not Op or expr.name != "item" or type(expr.args[0]) is not Reduce:
+    """The place of an extreme, which is a part of a pair; None of other expressions."""
+    if type(expr) is not Op or expr.name != "item":
         return None
-    pair, which = expr.args
-    running = any(axis.kind != "reduce" for axis in pair.axes)
-    if pair.op not in ("argmax", "argmin") or running:
-        return None
+    pair, _ = expr.args
     value, place = pair.bodies
     best = Reduce("max" if pair.op == "argmax" else "min", pair.axes, (value,))
-    if which.value == 0:
-        return best
     axes = {axis: Axis(axis.extent, axis.kind) for axis in pair.axes}
     value, place = substitute([value, place], axes.get)
     here = op("eq", value, best)
