@@ -12,7 +12,7 @@ from test_every_function import tables
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.ops import composed, linalg
+from minijit.ops import composed, linalg, prng
 from minijit.trace import plans
 from minijit.trace.api import calls
 from minijit.trace.core import BottomTrace, current
@@ -97,6 +97,27 @@ def test_random_words_are_exact_and_earn_a_program(call):
     counts = [steps_of(lambda: call(key)) for _ in range(composed.PROGRAM)]
     assert counts[0] > 1 and counts[-1] == 0
     assert bits(data(call(key))) == first != second == bits(data(call(other)))
+
+
+def test_the_words_behind_other_samples_earn_a_program_alone(free):
+    words = [lax.iota("uint32", 5), *map(jnp.uint32, range(3))]
+    hashed = plans.plan_for(prng.threefry2x32_p, [x.aval for x in words], {})[1]
+    values = [np.asarray(x) for x in words]
+    found = [hashed(*values).tobytes() for _ in range(4)]
+    assert type(hashed) is composed.Earned and hashed.left > composed.PROGRAM
+    assert found == [prng.hash_values(*values).tobytes()] * 4
+    f, key, before = fresh(mj.random.normal), mj.random.key(3), lax.scan.traces.count
+    wanted = bits(f(key, (6,)))
+    assert lax.scan.traces.count == before
+    assert all(bits(f(key, (6,))) == wanted for _ in range(5))
+    assert steps_of(lambda: f(key, (6,))) > 1
+
+
+def test_large_operations_that_are_exact_make_nothing_a_program_at_once():
+    f = fresh(lambda x: jnp.exp((x + 1)[:3]))
+    assert steps_of(lambda: f(large)) > 1
+    g = fresh(lambda x: jnp.exp(x + 1)[:3])
+    assert steps_of(lambda: g(large)) == 0
 
 
 def test_what_depends_on_no_argument_is_evaluated_once():

@@ -47,7 +47,7 @@ from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, last_uses
 from ..trace.jit.jit import jit_p
 from ..trace.jit.stores import Table
 from ..trace.numpy_values import quietly
-from ..trace.plans import has_numpy_dtype, is_large, plan_for, size_of
+from ..trace.plans import has_numpy_dtype, is_large, plan_for, size_of, worth
 from ..trace.remembered import is_plain
 from ..trace.trees.pytree import tree_flatten
 from ..transform.closed_jaxprs import drop_dead, trace_closed
@@ -133,7 +133,7 @@ class Composed:
         closed, tree = self.recorded(args, kwargs, arrays)
         if closed is None or config.fast_math:
             return None
-        if is_exact(closed) or not has_large(closed.jaxpr):
+        if not has_large(closed.jaxpr):
             return 0
         return Recorded(self.program(closed), tree)
 
@@ -419,13 +419,15 @@ def types_of(eqn):
 
 
 def most_of(eqn):
-    """How many elements an equation goes through."""
-    return max(map(size_of, types_of(eqn)), default=0)
+    """As how many elements an equation counts."""
+    size = worth.get(eqn.primitive, size_of)
+    return max(map(size, types_of(eqn)), default=0)
 
 
 def has_large(jaxpr):
-    """Whether an operation of a jaxpr is large."""
-    return any(is_large(eqn.primitive, types_of(eqn)) for eqn in jaxpr.eqns)
+    """Whether a large operation of a jaxpr is not exact."""
+    large = (e for e in jaxpr.eqns if is_large(e.primitive, types_of(e)))
+    return not all(map(eqn_is_exact, large))
 
 
 def is_exact(closed):

@@ -31,6 +31,7 @@ from ..compile.loops.expressions import Const, as_index, op
 from ..compile.lower.walk import Elements, lower_rules
 from ..compile.simplify.storage import stand_ins
 from ..trace import dtypes, primitives as lax
+from ..trace.api.calls import ELEMENTS
 from ..trace.array import (
     ArrayImpl,
     ShapedArray,
@@ -43,6 +44,7 @@ from ..trace.base.config import config
 from ..trace.base.errors import HERE, user_level
 from ..trace.core import Primitive, eval_rules
 from ..trace.jaxprs import parser as jaxpr_parser
+from ..trace.plans import worth
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import index_in_dim
 from ..transform.batching.vmap import (
@@ -135,6 +137,8 @@ def hash_shape(*words):
 
 shape_rules |= {threefry2x32_p: hash_shape}
 eval_rules |= on_numpy({threefry2x32_p: hash_values})
+# Each round takes NumPy as long as a primitive does.
+worth |= {threefry2x32_p: lambda words: 20 * (ELEMENTS + words.size)}
 linearize_rules |= constant(threefry2x32_p)
 batch_rules |= batch_elementwise(threefry2x32_p)
 
