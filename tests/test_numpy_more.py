@@ -277,6 +277,17 @@ def test_einsum_multiplies_by_a_given_dot_general():
     assert np.array_equal(digits, x @ x.T)
 
 
+def test_whole_powers_of_floats_below_zero():
+    x = np.array([-np.inf, -2.5, -1, -0.0, 0.0, 0.5, 3, np.inf, np.nan], np.float32)
+    for y in (2.0, 3.0, -1.0, -2.0, 0.0, -0.0, 7.0, 2.0**24, np.inf, -np.inf):
+        with np.errstate(all="ignore"):
+            wanted = (x.astype("float64") ** y).astype("float32")
+        found = np.asarray(lax.pow(jnp.asarray(x), np.float32(y)))
+        np.testing.assert_allclose(found, wanted, 3e-7)
+        known = ~np.isnan(wanted)
+        assert (np.signbit(found) == np.signbit(wanted))[known].all(), y
+
+
 def test_power_of_a_known_int_is_an_integer_power():
     recorded = []
 

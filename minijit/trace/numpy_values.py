@@ -197,7 +197,12 @@ def reciprocal(x):
 
 def power(x, y):
     """x**y, computed in x's dtype."""
-    result = np.power(x, y.astype(x.dtype))
+    y = y.astype(x.dtype)
+    if y.ndim == 0 and x.dtype == np.float32 and y == np.rint(y):
+        # A number below 0 would keep NumPy from computing several at once.
+        result = np.power(np.abs(x), y)
+        return np.copysign(result, x) if y % 2 == 1 else result
+    result = np.power(x, y)
     if y.ndim == 0 and y == 0.5 and x.dtype.kind == "f":
         # NumPy takes the square root then, which is NaN for -inf, and -0.0 for -0.0.
         return np.where(x == -np.inf, x.dtype.type(np.inf), result + x.dtype.type(0))
