@@ -59,29 +59,6 @@ def check_make_relu(make_relu):
     assert np.allclose(vmap(grad(relu))(x), [0.0, 1.0, 1.0])
 
 
-def value_and_grad(f):
-    def both(x, *rest):
-        value, f_vjp = vjp(lambda x: f(x, *rest), x)
-        return value, f_vjp(1.0)[0]
-
-    return both
-
-
-def check_value_and_grad(value_and_grad):
-    """vjp gives the value, and a function that wants the cotangent 1.0."""
-    runs = []
-
-    def f(x, y):
-        runs.append(1)
-        return sum(x * x * y)
-
-    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
-    value, slope = value_and_grad(f)(x, y)
-    assert np.allclose(value, 19.0)
-    assert np.allclose(slope, [6.0, 16.0])
-    assert len(runs) == 1, "f is to be run once"
-
-
 def jacobian(f, x):
     y, f_vjp = vjp(f, x)
     return vmap(lambda ct: f_vjp(ct)[0])(np.eye(len(y)))

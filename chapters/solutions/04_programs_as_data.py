@@ -15,7 +15,7 @@ from minijit.trace.jaxprs.jaxpr import (
     eval_jaxpr,
     subjaxprs,
 )
-from minijit.trace.primitives import cos_p, sin_p
+from minijit.trace.primitives import sin_p
 
 
 def count_primitives(jaxpr):
@@ -55,22 +55,6 @@ def check_depth(depth):
     wide = mj.make_jaxpr(lambda x: jnp.sin(x) + jnp.cos(x))(1.0).jaxpr
     assert depth(wide) == 2
     assert depth(mj.make_jaxpr(lambda x: x)(1.0).jaxpr) == 0
-
-
-def replace_primitive(jaxpr, old, new):
-    eqns = tuple(
-        eqn.replace(primitive=new) if eqn.primitive is old else eqn
-        for eqn in jaxpr.eqns
-    )
-    return jaxpr.replace(eqns=eqns)
-
-
-def check_replace_primitive(replace_primitive):
-    """`eqn.replace(primitive=...)` and `jaxpr.replace(eqns=...)` copy with a change."""
-    jaxpr = mj.make_jaxpr(lambda x: jnp.sin(x) + 1.0)(1.0).jaxpr
-    changed = replace_primitive(jaxpr, sin_p, cos_p)
-    assert float(eval_jaxpr(changed, (), 0.0)[0]) == 2.0
-    assert float(eval_jaxpr(jaxpr, (), 0.0)[0]) == 1.0
 
 
 def make_announce(heard):

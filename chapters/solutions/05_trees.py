@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-from minijit.trace.trees.keys import keystr
-from minijit.trace.trees.paths import tree_leaves_with_path
 from minijit.trace.trees.pytree import (
     Leaf,
     node_types,
@@ -12,23 +10,6 @@ from minijit.trace.trees.pytree import (
     tree_map,
     tree_structure,
 )
-
-
-def state_dict(tree):
-    found = tree_leaves_with_path(tree)
-    return {keystr(path, simple=True, separator="."): leaf for path, leaf in found}
-
-
-def check_state_dict(state_dict):
-    """`tree_leaves_with_path` and `keystr(..., simple=True, separator=".")`."""
-    tree = {"dense": [{"w": 1, "b": 2}, {"w": 3, "b": None}], "scale": (4,)}
-    assert state_dict(tree) == {
-        "dense.0.b": 2,
-        "dense.0.w": 1,
-        "dense.1.w": 3,
-        "scale.0": 4,
-    }
-    assert state_dict({}) == {}
 
 
 def depth(treedef):

@@ -6,7 +6,6 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.trace.jaxprs.jaxpr import make_jaxpr
 from minijit.trace.jit.jit import executors
-from minijit.trace.jit.retrace import differences
 
 
 def unroll_count(f, *args):
@@ -40,25 +39,6 @@ def check_unroll_count(unroll_count):
     for _ in range(40):
         twice = mj.jit(lambda x, f=twice: f(f(x)))
     assert unroll_count(twice, 1.0) == 2 * 2**40
-
-
-def retraced_because(f):
-    kinds = set()
-    for old, new in zip(f.traces, f.traces[1:], strict=False):
-        kinds |= {kind for kind, *_ in differences(old.facts, new.facts)}
-    return kinds
-
-
-def check_retraced_because(retraced_because):
-    """`differences(old.facts, new.facts)` for each record and the one before it."""
-    f = mj.jit(lambda x, n: x, static_argnums=1)
-    f(1.0, 1)
-    assert retraced_because(f) == set()
-    f(1.0, 2)
-    f(1, 2)
-    assert retraced_because(f) == {"static", "dtype"}
-    f(jnp.ones(3, int), 2)
-    assert retraced_because(f) == {"static", "dtype", "shape", "weak type"}
 
 
 def bucketed(f):

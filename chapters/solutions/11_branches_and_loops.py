@@ -45,23 +45,6 @@ def check_running_max(running_max):
     assert "scan" in str(mj.make_jaxpr(running_max)(xs))
 
 
-def steps_taken(cond_fun, body_fun, init):
-    def step(state):
-        count, value = state
-        return count + 1, body_fun(value)
-
-    start = jnp.zeros((), "int32"), init
-    return lax.while_loop(lambda state: cond_fun(state[1]), step, start)[0]
-
-
-def check_steps_taken(steps_taken):
-    """Put a counter beside the value: the carry is (count, value)."""
-    count = steps_taken(lambda x: x < 100.0, lambda x: x * 3.0, 1.0)
-    assert int(count) == 5 and count.dtype == "int32"
-    halvings = mj.jit(lambda x: steps_taken(lambda c: c > 1, lambda c: c // 2, x))
-    assert int(halvings(8)) == 3
-
-
 def repeat_rule(nonzero, x, *, jaxpr, times):
     def run(x):
         return Loop(jaxpr, length=times).bind([], [], [x], [])[0]

@@ -74,7 +74,6 @@ def known_aval(shape, dtype, weak_type):
     return ShapedArray(shape, dtype, weak_type)
 
 
-# chapter 3
 @dataclass(frozen=True)
 class ShapedArray:
     """What is known of an array before it is computed.
@@ -123,6 +122,7 @@ class ShapedArray:
         return f"ShapedArray({self.str_short()}{weak})"
 
 
+# chapter 3
 shape_rules = {}
 
 

@@ -21,6 +21,87 @@ from contextlib import contextmanager
 from .base.errors import frame_of_block, is_running
 from .base.tracer_errors import ambiguous_truth, conversion_error, leaked_tracer
 
+operators = {}
+
+
+def forwarding(name):
+    """A method that looks its meaning up in `operators` when it is called."""
+
+    def method(self, *args, **kwargs):
+        if name not in operators:
+            raise TypeError(f"{name} is not defined on arrays yet")
+        return operators[name](self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+class Array:
+    """What a user holds: a concrete array, or a tracer standing in for one.
+
+    Both have an abstract value `aval` (shape, dtype, weak type).  Operators and
+    methods are looked up by name in the table `operators`, so that a later module
+    can say what `x + y` means without this class being opened again.
+    """
+
+    __slots__ = ()
+    # NumPy must not try to add its own array to ours element by element.
+    __array_priority__ = 100
+
+    @property
+    def shape(self):
+        return self.aval.shape
+
+    @property
+    def dtype(self):
+        return self.aval.dtype
+
+    @property
+    def weak_type(self):
+        return self.aval.weak_type
+
+    @property
+    def ndim(self):
+        return len(self.aval.shape)
+
+    @property
+    def size(self):
+        return self.aval.size
+
+    def __len__(self):
+        if not self.aval.shape:
+            raise TypeError("len() of unsized object: the array has no axes")
+        return self.aval.shape[0]
+
+    # Equality is elementwise, so two arrays cannot be compared as keys of a dict.
+    __hash__ = None
+
+    def __getattr__(self, name):
+        rule = operators.get(name)
+        if rule is None or name.startswith("__"):
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        return rule.__get__(self)
+
+    def __dir__(self):
+        return sorted({*object.__dir__(self), *operators})
+
+
+forwarded_names = """
+    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__
+    __floordiv__ __rfloordiv__ __mod__ __rmod__ __divmod__ __rdivmod__
+    __pow__ __rpow__ __matmul__ __rmatmul__
+    __and__ __rand__ __or__ __ror__ __xor__ __rxor__
+    __lshift__ __rlshift__ __rshift__ __rrshift__
+    __eq__ __ne__ __lt__ __le__ __gt__ __ge__
+    __neg__ __pos__ __abs__ __invert__ __round__
+    __getitem__ __setitem__ __iter__ __reversed__ __contains__
+""".split()
+
+for name in forwarded_names:
+    setattr(Array, name, forwarding(name))
+
+
 # chapter 2
 eval_rules = {}
 
@@ -105,87 +186,6 @@ def find_rule(table, primitive, kind):
             f"the {kind} table"
         )
     return rule
-
-
-operators = {}
-
-
-def forwarding(name):
-    """A method that looks its meaning up in `operators` when it is called."""
-
-    def method(self, *args, **kwargs):
-        if name not in operators:
-            raise TypeError(f"{name} is not defined on arrays yet")
-        return operators[name](self, *args, **kwargs)
-
-    method.__name__ = method.__qualname__ = name
-    return method
-
-
-class Array:
-    """What a user holds: a concrete array, or a tracer standing in for one.
-
-    Both have an abstract value `aval` (shape, dtype, weak type).  Operators and
-    methods are looked up by name in the table `operators`, so that a later module
-    can say what `x + y` means without this class being opened again.
-    """
-
-    __slots__ = ()
-    # NumPy must not try to add its own array to ours element by element.
-    __array_priority__ = 100
-
-    @property
-    def shape(self):
-        return self.aval.shape
-
-    @property
-    def dtype(self):
-        return self.aval.dtype
-
-    @property
-    def weak_type(self):
-        return self.aval.weak_type
-
-    @property
-    def ndim(self):
-        return len(self.aval.shape)
-
-    @property
-    def size(self):
-        return self.aval.size
-
-    def __len__(self):
-        if not self.aval.shape:
-            raise TypeError("len() of unsized object: the array has no axes")
-        return self.aval.shape[0]
-
-    # Equality is elementwise, so two arrays cannot be compared as keys of a dict.
-    __hash__ = None
-
-    def __getattr__(self, name):
-        rule = operators.get(name)
-        if rule is None or name.startswith("__"):
-            kind = type(self).__name__
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-        return rule.__get__(self)
-
-    def __dir__(self):
-        return sorted({*object.__dir__(self), *operators})
-
-
-forwarded_names = """
-    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__
-    __floordiv__ __rfloordiv__ __mod__ __rmod__ __divmod__ __rdivmod__
-    __pow__ __rpow__ __matmul__ __rmatmul__
-    __and__ __rand__ __or__ __ror__ __xor__ __rxor__
-    __lshift__ __rlshift__ __rshift__ __rrshift__
-    __eq__ __ne__ __lt__ __le__ __gt__ __ge__
-    __neg__ __pos__ __abs__ __invert__ __round__
-    __getitem__ __setitem__ __iter__ __reversed__ __contains__
-""".split()
-
-for name in forwarded_names:
-    setattr(Array, name, forwarding(name))
 
 
 class Tracer(Array):

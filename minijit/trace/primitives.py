@@ -111,21 +111,9 @@ shape_rules |= {broadcast_in_dim_p: broadcast_in_dim_shape}
 eval_rules |= on_numpy({broadcast_in_dim_p: values.broadcast_in_dim_values})
 
 
-def transpose_shape(x, *, permutation):
-    checks.check_permutation(x, permutation)
-    return x.update(shape=tuple(x.shape[i] for i in permutation))
-
-
 def without(shape, axes):
     """The shape without the axes in `axes`."""
     return tuple(n for i, n in enumerate(shape) if i not in axes)
-
-
-transpose_p = Primitive("transpose")
-shape_rules |= {transpose_p: transpose_shape}
-eval_rules |= on_numpy({
-    transpose_p: lambda x, *, permutation: x.transpose(permutation),
-})
 
 
 def reduction(name, kind, keep_weak=True):
@@ -170,6 +158,18 @@ eval_rules |= on_numpy({dot_general_p: values.dot_general_values})
 
 
 # chapter 3, brought along
+
+def transpose_shape(x, *, permutation):
+    checks.check_permutation(x, permutation)
+    return x.update(shape=tuple(x.shape[i] for i in permutation))
+
+
+transpose_p = Primitive("transpose")
+shape_rules |= {transpose_p: transpose_shape}
+eval_rules |= on_numpy({
+    transpose_p: lambda x, *, permutation: x.transpose(permutation),
+})
+
 
 # The other elementwise primitives: signs, comparisons, bits.
 sign_p, abs_p, copy_p = map(Primitive, ["sign", "abs", "copy"])

@@ -70,7 +70,6 @@ def jaxpr_has_effect(jaxpr):
     return any(map(has_effect, jaxpr.eqns))
 
 
-# chapter 4
 class Var:
     """A variable of a jaxpr: an aval, and an identity of its own."""
 
@@ -144,6 +143,47 @@ class Jaxpr:
         return jaxpr_text(self)
 
 
+@dataclass(frozen=True, eq=False)
+class ClosedJaxpr:
+    """A jaxpr with the values of its constvars."""
+
+    jaxpr: Jaxpr
+    consts: tuple = ()
+
+    @property
+    def in_avals(self):
+        return self.jaxpr.in_avals
+
+    @property
+    def out_avals(self):
+        return self.jaxpr.out_avals
+
+    @property
+    def eqns(self):
+        return self.jaxpr.eqns
+
+    def __str__(self):
+        return str(self.jaxpr)
+
+    __repr__ = __str__
+
+
+def encloses(inner, trace):
+    """Whether `trace` is one of the traces that `inner` runs in."""
+    while inner is not None:
+        if inner == trace:
+            return True
+        inner = inner.parent
+    return False
+
+
+def unzip2(pairs):
+    """Pairs to a pair of tuples, also where there are none."""
+    pairs = list(pairs)
+    return tuple(first for first, _ in pairs), tuple(second for _, second in pairs)
+
+
+# chapter 4
 def eval_jaxpr(jaxpr, consts, *args):
     """Apply a jaxpr to values, one `bind` an equation: -> list of results.
 
@@ -180,31 +220,6 @@ def last_uses(jaxpr):
         last[i] = mentioned - seen
         seen |= mentioned
     return last
-
-
-@dataclass(frozen=True, eq=False)
-class ClosedJaxpr:
-    """A jaxpr with the values of its constvars."""
-
-    jaxpr: Jaxpr
-    consts: tuple = ()
-
-    @property
-    def in_avals(self):
-        return self.jaxpr.in_avals
-
-    @property
-    def out_avals(self):
-        return self.jaxpr.out_avals
-
-    @property
-    def eqns(self):
-        return self.jaxpr.eqns
-
-    def __str__(self):
-        return str(self.jaxpr)
-
-    __repr__ = __str__
 
 
 class JaxprTracer(Tracer):
@@ -272,15 +287,6 @@ class JaxprTrace(Trace):
         return self.constants[id(value)][0]
 
 
-def encloses(inner, trace):
-    """Whether `trace` is one of the traces that `inner` runs in."""
-    while inner is not None:
-        if inner == trace:
-            return True
-        inner = inner.parent
-    return False
-
-
 def trace_to_jaxpr(function, avals, info, arrays_stay=()):
     """Record `function` applied to arguments of the types `avals`.
 
@@ -301,12 +307,6 @@ def trace_to_jaxpr(function, avals, info, arrays_stay=()):
     constvars, constants = unzip2(trace.constants.values())
     jaxpr = Jaxpr(constvars, tuple(trace.invars), tuple(trace.eqns), outvars, info)
     return jaxpr, constants
-
-
-def unzip2(pairs):
-    """Pairs to a pair of tuples, also where there are none."""
-    pairs = list(pairs)
-    return tuple(first for first, _ in pairs), tuple(second for _, second in pairs)
 
 
 def needed_equations(eqns, wanted, given=(), effects=False):
@@ -333,21 +333,6 @@ def needed_equations(eqns, wanted, given=(), effects=False):
     return tuple(reversed(kept)), needed
 
 
-def dce(jaxpr, used_outputs=None, effects=True):
-    """Dead code elimination: drop equations whose results nobody needs.
-
-    Args:
-      jaxpr: a `Jaxpr`; its invars all stay.
-      used_outputs: one bool an output; those that are False go too.
-      effects: whether equations with effects stay.
-    """
-    used = used_outputs or [True] * len(jaxpr.outvars)
-    outvars = tuple(v for v, u in zip(jaxpr.outvars, used, strict=True) if u)
-    eqns, needed = needed_equations(jaxpr.eqns, outvars, effects=effects)
-    constvars = tuple(v for v in jaxpr.constvars if v in needed)
-    return jaxpr.replace(constvars=constvars, eqns=eqns, outvars=outvars)
-
-
 def slice_jaxpr(jaxpr, given, wanted):
     """The part of a program that computes `wanted` from `given`, by whole equations.
 
@@ -368,6 +353,22 @@ def slice_jaxpr(jaxpr, given, wanted):
 
 
 # chapter 4, brought along
+
+def dce(jaxpr, used_outputs=None, effects=True):
+    """Dead code elimination: drop equations whose results nobody needs.
+
+    Args:
+      jaxpr: a `Jaxpr`; its invars all stay.
+      used_outputs: one bool an output; those that are False go too.
+      effects: whether equations with effects stay.
+    """
+    used = used_outputs or [True] * len(jaxpr.outvars)
+    outvars = tuple(v for v, u in zip(jaxpr.outvars, used, strict=True) if u)
+    eqns, needed = needed_equations(jaxpr.eqns, outvars, effects=effects)
+    constvars = tuple(v for v in jaxpr.constvars if v in needed)
+    return jaxpr.replace(constvars=constvars, eqns=eqns, outvars=outvars)
+
+
 def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr", arrays_stay=()):
     """Record `fun(*args, **kwargs)`: -> (closed jaxpr, structure of the result).
 

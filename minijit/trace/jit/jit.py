@@ -49,32 +49,10 @@ from .signature import (
 )
 from .stores import generation, keep_entry, kept_entry, stores
 
-# chapter 6
 jit_p = Primitive("jit", multiple_results=True)
 
 # name -> compile(closed_jaxpr, name) -> callable(*leaves) -> list of arrays
 executors = {}
-
-
-@memoised
-@one_at_a_time
-def compiled_call(closed, name, executor, pairs=()):
-    """What the executor makes of a closed jaxpr."""
-    return handing(executors[executor], pairs)(closed, name)
-
-
-def eval_call(*args, name, jaxpr, **params):
-    """A call where values are known: compile once, then run."""
-    return compiled_call(jaxpr, name, "default")(*args)
-
-
-def shape_of_call(*avals, jaxpr, **params):
-    """The avals of a call's results are those of the jaxpr it calls."""
-    return jaxpr.out_avals
-
-
-eval_rules |= {jit_p: eval_call}
-shape_rules |= {jit_p: shape_of_call}
 
 
 class PlainTrace(BottomTrace):
@@ -103,6 +81,28 @@ def compile_for_eval(closed, name):
 
 
 executors |= {"eval": compile_for_eval, "default": compile_for_eval}
+
+
+# chapter 6
+@memoised
+@one_at_a_time
+def compiled_call(closed, name, executor, pairs=()):
+    """What the executor makes of a closed jaxpr."""
+    return handing(executors[executor], pairs)(closed, name)
+
+
+def eval_call(*args, name, jaxpr, **params):
+    """A call where values are known: compile once, then run."""
+    return compiled_call(jaxpr, name, "default")(*args)
+
+
+def shape_of_call(*avals, jaxpr, **params):
+    """The avals of a call's results are those of the jaxpr it calls."""
+    return jaxpr.out_avals
+
+
+eval_rules |= {jit_p: eval_call}
+shape_rules |= {jit_p: shape_of_call}
 
 
 def closed_over(jaxpr, consts):

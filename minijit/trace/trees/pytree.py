@@ -66,30 +66,6 @@ def show_node(node, children):
     return f"CustomNode({name}[{data}], [{text}])"
 
 
-# chapter 5
-
-
-class Leaf:
-    """The type of the nodes that stand for leaves."""
-
-
-class Node(NamedTuple):
-    """One node of a treedef.
-
-    Attributes:
-      type: the container's class, or `Leaf`.
-      data: what beside its children makes it: a dict's keys, say.
-      arity: how many children it has; they follow it in the list of nodes.
-    """
-
-    type: Any
-    data: Any
-    arity: int
-
-
-leaf_node = Node(Leaf, None, 0)
-
-
 @dataclass(frozen=True)
 class NodeType:
     """How to take one kind of container apart, and make it again.
@@ -176,6 +152,64 @@ def matching_children(node, x):
     return children if len(children) == node.arity and data == node.data else None
 
 
+class Described:
+    """What a structure tells of itself: its text, its parts, itself within another."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return f"PyTreeDef({self.fold(['*'] * self.num_leaves, show_node)})"
+
+    @property
+    def num_nodes(self):
+        return len(self.nodes)
+
+    def node_data(self):
+        """-> (type, data) of the outermost node; None of a leaf."""
+        node = self.nodes[0]
+        return None if node.type is Leaf else (node.type, node.data)
+
+    def children(self):
+        """The treedefs of the outermost node's children."""
+        parts, missing = [], 0
+        for node in self.nodes[1:]:
+            if missing == 0:
+                parts.append([])
+                missing = 1
+            parts[-1].append(node)
+            missing += node.arity - 1
+        return [PyTreeDef(tuple(part)) for part in parts]
+
+    def compose(self, inner):
+        """This structure with the structure `inner` in place of each leaf."""
+        parts = (inner.nodes if n.type is Leaf else (n,) for n in self.nodes)
+        return PyTreeDef(tuple(node for part in parts for node in part))
+
+
+# chapter 5
+
+
+class Leaf:
+    """The type of the nodes that stand for leaves."""
+
+
+class Node(NamedTuple):
+    """One node of a treedef.
+
+    Attributes:
+      type: the container's class, or `Leaf`.
+      data: what beside its children makes it: a dict's keys, say.
+      arity: how many children it has; they follow it in the list of nodes.
+    """
+
+    type: Any
+    data: Any
+    arity: int
+
+
+leaf_node = Node(Leaf, None, 0)
+
+
 def tree_flatten(
     tree: PyTree, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[Any], PyTreeDef]:
@@ -205,7 +239,7 @@ def tree_flatten(
     return leaves, PyTreeDef(tuple(nodes))
 
 
-class PyTreeDef:
+class PyTreeDef(Described):
     """The structure of a pytree: its nodes in order, each before its children.
 
     Two are equal if their nodes are, whatever the leaves were.
@@ -270,34 +304,6 @@ class PyTreeDef:
                 raise ValueError(diagnoses["mismatch"](self, tree, names))
             stack.extend(reversed(children))
         return subtrees
-
-    def __repr__(self):
-        return f"PyTreeDef({self.fold(['*'] * self.num_leaves, show_node)})"
-
-    @property
-    def num_nodes(self):
-        return len(self.nodes)
-
-    def node_data(self):
-        """-> (type, data) of the outermost node; None of a leaf."""
-        node = self.nodes[0]
-        return None if node.type is Leaf else (node.type, node.data)
-
-    def children(self):
-        """The treedefs of the outermost node's children."""
-        parts, missing = [], 0
-        for node in self.nodes[1:]:
-            if missing == 0:
-                parts.append([])
-                missing = 1
-            parts[-1].append(node)
-            missing += node.arity - 1
-        return [PyTreeDef(tuple(part)) for part in parts]
-
-    def compose(self, inner):
-        """This structure with the structure `inner` in place of each leaf."""
-        parts = (inner.nodes if n.type is Leaf else (n,) for n in self.nodes)
-        return PyTreeDef(tuple(node for part in parts for node in part))
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> PyTree:

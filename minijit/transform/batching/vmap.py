@@ -198,48 +198,6 @@ def vmap_flat(f, lanes, values, axes):
     return list(outs), list(out_axes)
 
 
-def vmap(
-    fun: Function, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: Any = None,
-    axis_size: int | None = None, spmd_axis_name: Any = None,
-) -> Function:
-    """A function that applies `fun` along an axis of its arguments (`jax.vmap`).
-
-    Args:
-      fun: function of arrays or trees of them.
-      in_axes: an int, None (not mapped: shared), or a tree of them, one for each
-        positional argument or each leaf; keyword arguments are mapped along axis 0.
-      out_axes: likewise for the results: where the new axis goes.
-      axis_name: what `lax.psum` and its like call the axis.
-      axis_size: how many lanes; needed only if nothing is mapped.
-
-    Raises:
-      ValueError: the mapped axes have different sizes, or do not exist.
-      TypeError: `in_axes` is of the wrong kind.
-    """
-    del spmd_axis_name
-    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    check_axes(in_axes=in_axes, out_axes=out_axes)
-
-    @wraps(check_callable(fun))
-    def mapped(*args, **kwargs):
-        check_arguments(in_axes, args)
-        leaves, tree = tree_flatten((args, kwargs))
-        axes = flatten_axes("vmap in_axes", tree, (in_axes, 0))
-        names = leaf_names(fun, args, kwargs)
-        axes = list(map(mapped_axis, leaves, axes, names))
-        lanes = Lanes(common_size(fun, leaves, axes, names, axis_size), axis_name)
-        flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree, refs=True)
-        outs, found = through_refs(vmap_flat, lanes_at, flat, lanes, leaves, axes)
-        targets = result_axes(fun, flat.out_tree, outs, found, out_axes)
-        placed = [
-            y if target is None else lanes_at(y, axis, target, lanes.size)
-            for y, axis, target in zip(outs, found, targets, strict=True)
-        ]
-        return flat.tree_of(placed)
-
-    return mapped
-
-
 def elementwise_rule(primitive, lanes, axes, *args, **params):
     """Line the lanes up; what has none is stretched along an axis of size 1."""
     pairs = zip(args, axes, strict=True)
@@ -296,13 +254,6 @@ def broadcast_rule(lanes, axes, x, *, shape, broadcast_dimensions):
     return lax.broadcast_in_dim(x, shape, dims), 0
 
 
-def reshape_rule(lanes, axes, x, *, new_sizes, dimensions):
-    x = move_axis(x, axes[0], 0)
-    if dimensions is not None:
-        dimensions = (0, *(d + 1 for d in dimensions))
-    return lax.reshape(x, (lanes.size, *new_sizes), dimensions), 0
-
-
 def transpose_rule(lanes, axes, x, *, permutation):
     """The lanes stay where they are in memory: they become the first axis."""
     axis, = axes
@@ -311,7 +262,6 @@ def transpose_rule(lanes, axes, x, *, permutation):
 
 batch_rules |= {
     lax.broadcast_in_dim_p: broadcast_rule,
-    lax.reshape_p: reshape_rule,
     lax.transpose_p: transpose_rule,
 }
 
@@ -371,53 +321,56 @@ def free_before(axis, contract, batch):
 batch_rules |= {lax.dot_general_p: dot_general_rule}
 
 
-# ---- calls
+# chapter 9, brought along
 
-
-@memoised
-def batch_jaxpr(closed, lanes, axes, wanted):
-    """The jaxpr that does the work of a closed jaxpr in all lanes.
+def vmap(
+    fun: Function, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: Any = None,
+    axis_size: int | None = None, spmd_axis_name: Any = None,
+) -> Function:
+    """A function that applies `fun` along an axis of its arguments (`jax.vmap`).
 
     Args:
-      axes: for each input the axis of its lanes, or None.
-      wanted: for each result the axis where its lanes must be, "any" for wherever
-        they are (or None if it has none), or None if it may have none.
+      fun: function of arrays or trees of them.
+      in_axes: an int, None (not mapped: shared), or a tree of them, one for each
+        positional argument or each leaf; keyword arguments are mapped along axis 0.
+      out_axes: likewise for the results: where the new axis goes.
+      axis_name: what `lax.psum` and its like call the axis.
+      axis_size: how many lanes; needed only if nothing is mapped.
 
-    Returns:
-      (closed jaxpr, the axis of each result's lanes or None).
+    Raises:
+      ValueError: the mapped axes have different sizes, or do not exist.
+      TypeError: `in_axes` is of the wrong kind.
     """
-    avals = [
-        a if axis is None else lane_types[type(a)].many(a, lanes.size, axis)
-        for a, axis in zip(closed.in_avals, axes, strict=True)
-    ]
-    out_axes = None
+    del spmd_axis_name
+    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    check_axes(in_axes=in_axes, out_axes=out_axes)
 
-    def run(*values):
-        nonlocal out_axes
-        outs, found = vmap_flat(partial(apply_closed, closed), lanes, values, axes)
-        out_axes = tuple(
-            found_axis if axis == "any" else axis
-            for axis, found_axis in zip(wanted, found, strict=True)
-        )
-        return [
-            y if axis in ("any", None) else lanes_at(y, found_axis, axis, lanes.size)
-            for y, axis, found_axis in zip(outs, wanted, found, strict=True)
+    @wraps(check_callable(fun))
+    def mapped(*args, **kwargs):
+        check_arguments(in_axes, args)
+        leaves, tree = tree_flatten((args, kwargs))
+        axes = flatten_axes("vmap in_axes", tree, (in_axes, 0))
+        names = leaf_names(fun, args, kwargs)
+        axes = list(map(mapped_axis, leaves, axes, names))
+        lanes = Lanes(common_size(fun, leaves, axes, names, axis_size), axis_name)
+        flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree, refs=True)
+        outs, found = through_refs(vmap_flat, lanes_at, flat, lanes, leaves, axes)
+        targets = result_axes(fun, flat.out_tree, outs, found, out_axes)
+        placed = [
+            y if target is None else lanes_at(y, axis, target, lanes.size)
+            for y, axis, target in zip(outs, found, targets, strict=True)
         ]
+        return flat.tree_of(placed)
 
-    return trace_closed(run, avals, info_of(closed, "vmap")), out_axes
-
-
-def call_rule(primitive, lanes, axes, *args, **params):
-    """A call of a function stays one call, of a function of all lanes."""
-    wanted = ("any",) * len(params["jaxpr"].out_avals)
-    closed, out_axes = batch_jaxpr(params["jaxpr"], lanes, tuple(axes), wanted)
-    return rebind(primitive, params, closed, args), out_axes
+    return mapped
 
 
-batch_rules |= {jit_p: partial(call_rule, jit_p)}
+def reshape_rule(lanes, axes, x, *, new_sizes, dimensions):
+    x = move_axis(x, axes[0], 0)
+    if dimensions is not None:
+        dimensions = (0, *(d + 1 for d in dimensions))
+    return lax.reshape(x, (lanes.size, *new_sizes), dimensions), 0
 
-
-# chapter 9, brought along
 
 def select_rule(lanes, axes, which, *cases):
     """The cases must have equal shapes, and `which` the same one or none at all."""
@@ -462,6 +415,7 @@ def concatenate_rule(lanes, axes, *args, dimension):
 
 
 batch_rules |= {
+    lax.reshape_p: reshape_rule,
     lax.select_n_p: select_rule,
     lax.squeeze_p: squeeze_rule,
     lax.slice_p: slice_rule,
@@ -476,3 +430,49 @@ def add_any_rule(lanes, axes, x, y):
 
 
 batch_rules |= {add_any_p: add_any_rule}
+
+
+# ---- calls
+
+
+@memoised
+def batch_jaxpr(closed, lanes, axes, wanted):
+    """The jaxpr that does the work of a closed jaxpr in all lanes.
+
+    Args:
+      axes: for each input the axis of its lanes, or None.
+      wanted: for each result the axis where its lanes must be, "any" for wherever
+        they are (or None if it has none), or None if it may have none.
+
+    Returns:
+      (closed jaxpr, the axis of each result's lanes or None).
+    """
+    avals = [
+        a if axis is None else lane_types[type(a)].many(a, lanes.size, axis)
+        for a, axis in zip(closed.in_avals, axes, strict=True)
+    ]
+    out_axes = None
+
+    def run(*values):
+        nonlocal out_axes
+        outs, found = vmap_flat(partial(apply_closed, closed), lanes, values, axes)
+        out_axes = tuple(
+            found_axis if axis == "any" else axis
+            for axis, found_axis in zip(wanted, found, strict=True)
+        )
+        return [
+            y if axis in ("any", None) else lanes_at(y, found_axis, axis, lanes.size)
+            for y, axis, found_axis in zip(outs, wanted, found, strict=True)
+        ]
+
+    return trace_closed(run, avals, info_of(closed, "vmap")), out_axes
+
+
+def call_rule(primitive, lanes, axes, *args, **params):
+    """A call of a function stays one call, of a function of all lanes."""
+    wanted = ("any",) * len(params["jaxpr"].out_avals)
+    closed, out_axes = batch_jaxpr(params["jaxpr"], lanes, tuple(axes), wanted)
+    return rebind(primitive, params, closed, args), out_axes
+
+
+batch_rules |= {jit_p: partial(call_rule, jit_p)}

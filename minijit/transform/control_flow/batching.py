@@ -28,9 +28,10 @@ from .batching_of_tapes import (
     spread_p,
 )
 from .branches import cond_p
+from .steps import fixpoint
 from .tape_rules import zero_p
 from .unions_and_tapes import Union, inject, inject_p, project
-from .while_and_scan import Loop, While, fixpoint, scan_p, while_p
+from .while_and_scan import Loop, While, scan_p, while_p
 
 # ---- lanes that wait
 

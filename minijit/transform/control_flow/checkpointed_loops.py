@@ -25,8 +25,48 @@ from ..pieces import as_whole, compiled, jaxpr_of, none_of, split
 from ..tangents import dense, tangent_aval
 from .api import reverse_modes
 from .joint_loops import jvp_body
-from .steps import MOST_STEPS, SHARED, instantiate_carry
-from .while_and_scan import Loop, While, linearize_body, transpose_body, while_p
+from .steps import MOST_STEPS, SHARED, instantiate_carry, linearize_body
+from .while_and_scan import Loop, While, transpose_body, while_p
+
+# ---- one step back
+
+
+@memoised
+def backward_parts(body, num_consts, mask):
+    """A linearized body and its transpose: -> (parts, transposed body)."""
+    of_consts, of_carry = mask[:num_consts], mask[num_consts:]
+    parts = linearize_body(body, of_consts, of_carry, ())
+    n_shared = sum(kind in SHARED for kind, _ in parts.places)
+    linear_consts = none_of(n_shared) + (True,) * sum(of_consts)
+    linear_xs, n_carry = none_of(len(parts.places) - n_shared), sum(parts.nonzero_carry)
+    return parts, transpose_body(parts.linear, n_carry, linear_consts, linear_xs, ())
+
+
+@memoised
+def one_step_back(body, num_consts, mask):
+    """Shared residuals, consts, sums, cotangents after a step, the carry before it
+    -> sums, cotangents before it."""
+    parts, transposed = backward_parts(body, num_consts, mask)
+    given = transposed.out_avals
+    n_shared = sum(kind in SHARED for kind, _ in parts.places)
+
+    def back(*args):
+        sizes = n_shared, num_consts, len(given)
+        shared, consts, given_now, carry = split(args, *sizes)
+        _, kept = split(apply_closed(parts.forward, *consts, *carry), len(carry))
+        stepwise = parts.stepwise([], kept)
+        return apply_closed(transposed, *shared, *given_now, *stepwise)
+
+    consts, carry = split(body.in_avals, num_consts)
+    shared = transposed.in_avals[:n_shared]
+    return jaxpr_of(back, [*shared, *consts, *given, *carry], "step back")
+
+
+def carry_tangents(body, num_consts, mask):
+    """The types of the nonzero tangents of the carry."""
+    pairs = list(zip(body.in_avals, mask, strict=True))
+    return [tangent_aval(a) for a, m in pairs[num_consts:] if m]
+
 
 # chapter 13
 checkpointed_while_p = Primitive("checkpointed_while", multiple_results=True)
@@ -115,92 +155,10 @@ eval_rules |= {checkpointed_while_p: run_while}
 linearize_rules |= {checkpointed_while_p: checkpointed_linearize}
 
 
-# ---- its linear side, forward: values and tangents go through the loop together
-#
-# Operands: count, consts, carry, tangents of consts and of the carry (the nonzero).
-
-
-def replay_forward(count, *args, body, num_consts, mask, slots):
-    n, of_consts = len(body.out_avals), mask[:num_consts]
-    consts, carry, t_consts, t_carry = split(args, num_consts, n, sum(of_consts))
-    joint, _, _ = jvp_body(body, of_consts, mask[num_consts:], ())
-    return Loop(joint).bind([count], consts + t_consts, carry + t_carry, [])[n:]
-
-
-def replay_shape(*avals, body, num_consts, mask, slots):
-    return carry_tangents(body, num_consts, mask)
-
-
-def carry_tangents(body, num_consts, mask):
-    """The types of the nonzero tangents of the carry."""
-    pairs = list(zip(body.in_avals, mask, strict=True))
-    return [tangent_aval(a) for a, m in pairs[num_consts:] if m]
-
-
-shape_rules |= {replay_p: replay_shape}
-eval_rules |= {replay_p: replay_forward}
-
-
-# ---- one step back
-
-
-@memoised
-def backward_parts(body, num_consts, mask):
-    """A linearized body and its transpose: -> (parts, transposed body)."""
-    of_consts, of_carry = mask[:num_consts], mask[num_consts:]
-    parts = linearize_body(body, of_consts, of_carry, ())
-    n_shared = sum(kind in SHARED for kind, _ in parts.places)
-    linear_consts = none_of(n_shared) + (True,) * sum(of_consts)
-    linear_xs, n_carry = none_of(len(parts.places) - n_shared), sum(parts.nonzero_carry)
-    return parts, transpose_body(parts.linear, n_carry, linear_consts, linear_xs, ())
-
-
-@memoised
-def one_step_back(body, num_consts, mask):
-    """Shared residuals, consts, sums, cotangents after a step, the carry before it
-    -> sums, cotangents before it."""
-    parts, transposed = backward_parts(body, num_consts, mask)
-    given = transposed.out_avals
-    n_shared = sum(kind in SHARED for kind, _ in parts.places)
-
-    def back(*args):
-        sizes = n_shared, num_consts, len(given)
-        shared, consts, given_now, carry = split(args, *sizes)
-        _, kept = split(apply_closed(parts.forward, *consts, *carry), len(carry))
-        stepwise = parts.stepwise([], kept)
-        return apply_closed(transposed, *shared, *given_now, *stepwise)
-
-    consts, carry = split(body.in_avals, num_consts)
-    shared = transposed.in_avals[:n_shared]
-    return jaxpr_of(back, [*shared, *consts, *given, *carry], "step back")
-
-
 # ---- backward
 #
 # Operands: count; shared residuals and consts; sums for consts and cotangents of the
 # last carry; the carry.  `back`, of one step, takes the same but for the count.
-
-
-def replay_transpose(cts, accs, *args, body, num_consts, mask, slots):
-    """Backward: sums for the consts, and the cotangents of the carry."""
-    n_known, n_sums = 1 + len(mask), sum(mask[:num_consts])
-    known, of_consts, of_carry = split(args, n_known, n_sums)
-    _, const_accs, carry_accs = split(accs, n_known, n_sums)
-    (count, *consts), carry = split(known, 1 + num_consts)
-    parts, _ = backward_parts(body, num_consts, mask)
-    sums = dense(const_accs, [x.aval for x in of_consts])
-    cts = dense(cts, carry_tangents(body, num_consts, mask))
-    outs = treeverse_p.bind(
-        *(count, *parts.shared(consts), *consts, *sums, *cts, *carry),
-        body=body,
-        back=one_step_back(body, num_consts, mask),
-        slots=slots,
-    )
-    sums, cts = split(outs, n_sums)
-    return [None] * n_known + sums + list(map(add_tangents, carry_accs, cts))
-
-
-transpose_rules |= {replay_p: replay_transpose}
 
 
 def operands(args, body, back):
@@ -233,6 +191,53 @@ def treeverse_shape(*avals, body, back, slots):
 
 shape_rules |= {treeverse_p: treeverse_shape}
 eval_rules |= as_whole(treeverse_p, run_treeverse)
+
+
+# chapter 13, brought along
+
+# ---- its linear side, forward: values and tangents go through the loop together
+#
+# Operands: count, consts, carry, tangents of consts and of the carry (the nonzero).
+
+
+def replay_forward(count, *args, body, num_consts, mask, slots):
+    n, of_consts = len(body.out_avals), mask[:num_consts]
+    consts, carry, t_consts, t_carry = split(args, num_consts, n, sum(of_consts))
+    joint, _, _ = jvp_body(body, of_consts, mask[num_consts:], ())
+    return Loop(joint).bind([count], consts + t_consts, carry + t_carry, [])[n:]
+
+
+def replay_shape(*avals, body, num_consts, mask, slots):
+    return carry_tangents(body, num_consts, mask)
+
+
+shape_rules |= {replay_p: replay_shape}
+eval_rules |= {replay_p: replay_forward}
+
+
+# ---- the transpose of that
+
+
+def replay_transpose(cts, accs, *args, body, num_consts, mask, slots):
+    """Backward: sums for the consts, and the cotangents of the carry."""
+    n_known, n_sums = 1 + len(mask), sum(mask[:num_consts])
+    known, of_consts, of_carry = split(args, n_known, n_sums)
+    _, const_accs, carry_accs = split(accs, n_known, n_sums)
+    (count, *consts), carry = split(known, 1 + num_consts)
+    parts, _ = backward_parts(body, num_consts, mask)
+    sums = dense(const_accs, [x.aval for x in of_consts])
+    cts = dense(cts, carry_tangents(body, num_consts, mask))
+    outs = treeverse_p.bind(
+        *(count, *parts.shared(consts), *consts, *sums, *cts, *carry),
+        body=body,
+        back=one_step_back(body, num_consts, mask),
+        slots=slots,
+    )
+    sums, cts = split(outs, n_sums)
+    return [None] * n_known + sums + list(map(add_tangents, carry_accs, cts))
+
+
+transpose_rules |= {replay_p: replay_transpose}
 
 
 # ---- the mode of `while_loop`

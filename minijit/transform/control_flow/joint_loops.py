@@ -14,8 +14,8 @@ from ..derivatives.linearize import joint_rules
 from ..pieces import interned, mask_of, none_of, reorder, split
 from .branches import cond_p
 from .linear_branches import agreed
-from .steps import instantiate_carry
-from .while_and_scan import Loop, While, fixpoint, scan_p, while_p
+from .steps import fixpoint, instantiate_carry
+from .while_and_scan import Loop, While, scan_p, while_p
 
 
 def cond_joint(primals, tangents, *, branches):

@@ -1,5 +1,5 @@
-"""Steps of loops: how many, what the first one starts from, arrays by the row; and
-where the linear side of a loop finds each residual of a step."""
+"""Steps of loops: how many, what the first one starts from, arrays by the row; what the
+linear side of a loop is, and where it finds each residual of a step."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,11 @@ import numpy as np
 from ...trace import dtypes
 from ...trace.array import ArrayImpl, aval_of, to_numpy
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
-from ..closed_jaxprs import apply_closed
+from ...trace.jaxprs.memory import memoised
+from ..closed_jaxprs import apply_closed, drop_dead
+from ..derivatives.linearize import linearize_jaxpr
 from ..opaque import OpaqueValue
-from ..pieces import int32, reorder, split, wrap_like
+from ..pieces import int32, none_of, reorder, split, wrap_like
 from ..tangents import tangent_aval, zeros
 
 # How many steps a loop may take of which something is kept for each: they are counted
@@ -158,3 +160,30 @@ def fixpoint(step, mask):
         if new == mask:
             return mask
         mask = new
+
+
+@memoised
+def linearize_body(body, consts, carry, xs):
+    """Linearize the body of a loop: -> `LinearLoop`.
+
+    `consts`, `carry` and `xs` say which of them have tangents when the loop begins.
+    """
+    n, n_carry = len(body.out_avals), len(carry)
+    ys = none_of(n - n_carry)
+
+    def step(carry):
+        part = linearize_jaxpr(body, consts + carry + xs, carry + ys)
+        return part.nonzero_out[:n_carry]
+
+    carry = fixpoint(step, carry)
+    part = linearize_jaxpr(body, consts + carry + xs, carry + ys)
+    places, hoisted, stepwise = place_residuals(part, n, len(consts), n_carry)
+    outvars = *part.forward.jaxpr.outvars[:n], *stepwise
+    return LinearLoop(
+        carry,
+        part.nonzero_out,
+        drop_dead(reorder(part.forward, outvars=outvars)),
+        of_first(part.forward, len(consts), hoisted),
+        places,
+        order_linear_body(part.linear, places, sum(consts), sum(carry)),
+    )

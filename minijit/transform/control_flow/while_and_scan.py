@@ -11,22 +11,12 @@ from ...trace.array import ShapedArray, shape_rules
 from ...trace.core import Primitive, eval_rules
 from ...trace.jaxprs.jaxpr import ClosedJaxpr
 from ...trace.jaxprs.memory import memoised
-from ..closed_jaxprs import drop_dead, fill, present
-from ..derivatives.linearize import add_tangents, linearize_jaxpr, linearize_rules
+from ..closed_jaxprs import fill, present
+from ..derivatives.linearize import add_tangents, linearize_rules
 from ..derivatives.transpose import is_linear, transpose_jaxpr, transpose_rules
 from ..pieces import as_whole, compiled, index_aval, mask_of, none_of, reorder, split
 from ..tangents import dense, zeros
-from .steps import (
-    LinearLoop,
-    Stack,
-    fixpoint,
-    instantiate_carry,
-    of_first,
-    order_linear_body,
-    place_residuals,
-    rows_of,
-    step_count,
-)
+from .steps import Stack, instantiate_carry, linearize_body, rows_of, step_count
 
 # chapter 11
 from .unions_and_tapes import Tape, TapeValue
@@ -120,62 +110,6 @@ class Loop:
         return self.length is not None and isinstance(aval, ShapedArray)
 
 
-def scan_shape(*avals, **params):
-    loop = Loop(**params)
-    carry, ys = split(loop.jaxpr.out_avals, loop.num_carry)
-    return carry + [
-        a.update(shape=(loop.length, *a.shape)) if loop.is_array(a) else Tape(a)
-        for a in ys
-    ]
-
-
-def scan_eval(*args, **params):
-    loop = Loop(**params)
-    counts, consts, carry, xs = loop.split(args)
-    steps = int(counts[0]) if counts else loop.length
-    body, xs = compiled(loop.jaxpr), [rows_of(x, steps) for x in xs]
-    avals = loop.jaxpr.out_avals[loop.num_carry :]
-    ys = [Stack(a, steps) if loop.is_array(a) else [None] * steps for a in avals]
-    for i in reversed(range(steps)) if loop.reverse else range(steps):
-        outs = body(*consts, *carry, *[x[i] for x in xs])
-        carry, row = split(outs, loop.num_carry)
-        for y, value in zip(ys, row, strict=True):
-            y[i] = value
-    made = lambda a, y: y.array() if loop.is_array(a) else TapeValue(Tape(a), y)
-    return carry + list(map(made, avals, ys))
-
-
-shape_rules |= {scan_p: scan_shape}
-eval_rules |= as_whole(scan_p, scan_eval)
-
-
-@memoised
-def linearize_body(body, consts, carry, xs):
-    """Linearize the body of a loop: -> `LinearLoop`.
-
-    `consts`, `carry` and `xs` say which of them have tangents when the loop begins.
-    """
-    n, n_carry = len(body.out_avals), len(carry)
-    ys = none_of(n - n_carry)
-
-    def step(carry):
-        part = linearize_jaxpr(body, consts + carry + xs, carry + ys)
-        return part.nonzero_out[:n_carry]
-
-    carry = fixpoint(step, carry)
-    part = linearize_jaxpr(body, consts + carry + xs, carry + ys)
-    places, hoisted, stepwise = place_residuals(part, n, len(consts), n_carry)
-    outvars = *part.forward.jaxpr.outvars[:n], *stepwise
-    return LinearLoop(
-        carry,
-        part.nonzero_out,
-        drop_dead(reorder(part.forward, outvars=outvars)),
-        of_first(part.forward, len(consts), hoisted),
-        places,
-        order_linear_body(part.linear, places, sum(consts), sum(carry)),
-    )
-
-
 # ---- the linear side of a loop
 
 
@@ -217,6 +151,52 @@ def while_linearize(nonzero, *args, **params):
 
 
 linearize_rules |= {while_p: while_linearize}
+
+
+# chapter 11, brought along
+
+def scan_shape(*avals, **params):
+    loop = Loop(**params)
+    carry, ys = split(loop.jaxpr.out_avals, loop.num_carry)
+    return carry + [
+        a.update(shape=(loop.length, *a.shape)) if loop.is_array(a) else Tape(a)
+        for a in ys
+    ]
+
+
+def scan_eval(*args, **params):
+    loop = Loop(**params)
+    counts, consts, carry, xs = loop.split(args)
+    steps = int(counts[0]) if counts else loop.length
+    body, xs = compiled(loop.jaxpr), [rows_of(x, steps) for x in xs]
+    avals = loop.jaxpr.out_avals[loop.num_carry :]
+    ys = [Stack(a, steps) if loop.is_array(a) else [None] * steps for a in avals]
+    for i in reversed(range(steps)) if loop.reverse else range(steps):
+        outs = body(*consts, *carry, *[x[i] for x in xs])
+        carry, row = split(outs, loop.num_carry)
+        for y, value in zip(ys, row, strict=True):
+            y[i] = value
+    made = lambda a, y: y.array() if loop.is_array(a) else TapeValue(Tape(a), y)
+    return carry + list(map(made, avals, ys))
+
+
+shape_rules |= {scan_p: scan_shape}
+eval_rules |= as_whole(scan_p, scan_eval)
+
+
+def scan_linearize(nonzero, *args, **params):
+    loop = Loop(**params)
+    steps, consts, carry, xs = loop.split(args)
+    _, *masks = map(tuple, loop.split(nonzero))
+    parts = linearize_body(loop.jaxpr, *masks)
+    outs = replace(loop, jaxpr=parts.forward).bind(steps, consts, carry, xs)
+    outs, kept = split(outs, len(loop.jaxpr.out_avals))
+    given = steps, consts, carry, parts.stepwise(xs, kept), loop.length, loop.reverse
+    run = loop_tangents(parts, *given)
+    return outs, lambda *tangents: run(*tangents[len(steps) :])
+
+
+linearize_rules |= {scan_p: scan_linearize}
 
 
 # ---- a linear scan, backward
@@ -264,18 +244,3 @@ def scan_transpose(cts, accs, *args, **params):
 
 
 transpose_rules |= {scan_p: scan_transpose}
-
-
-def scan_linearize(nonzero, *args, **params):
-    loop = Loop(**params)
-    steps, consts, carry, xs = loop.split(args)
-    _, *masks = map(tuple, loop.split(nonzero))
-    parts = linearize_body(loop.jaxpr, *masks)
-    outs = replace(loop, jaxpr=parts.forward).bind(steps, consts, carry, xs)
-    outs, kept = split(outs, len(loop.jaxpr.out_avals))
-    given = steps, consts, carry, parts.stepwise(xs, kept), loop.length, loop.reverse
-    run = loop_tangents(parts, *given)
-    return outs, lambda *tangents: run(*tangents[len(steps) :])
-
-
-linearize_rules |= {scan_p: scan_linearize}

@@ -69,6 +69,114 @@ def push_of(recorder, tangents):
     return lambda *given: fill(mask, eval_jaxpr(jaxpr, residuals, *present(given)))
 
 
+# ---- what users see
+
+
+class custom_jvp(CustomFunction[Args, Result]):
+    """A function with a jvp rule of its own (`jax.custom_jvp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      nondiff_argnums: positions of arguments without derivatives, any Python values;
+        the rule gets them first.
+
+    `defjvp(rule)` sets rule(*nondiff, primals, tangents) -> (result, tangent);
+    `defjvps(*rules)` one rule(t, result, *primals) -> tangent for each argument, or
+    None where the derivative is zero.
+    """
+
+    jvp = None
+    symbolic_zeros = False
+
+    def defjvp(self, jvp, symbolic_zeros=False):
+        """Set the rule; returns it, so it can decorate."""
+        self.jvp = jvp
+        self.symbolic_zeros = symbolic_zeros
+        return jvp
+
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
+        if self.jvp is None:
+            self.no_rule("JVP defined for custom_jvp", "defjvp")
+        args = list(self.resolve(args, kwargs))
+        for i in self.positions(args):
+            args[i] = tree_map(without_tangent, args[i])
+        nondiff, leaves, in_tree, flat = self.flat_call(args)
+        call = partial(self.apply_rule, nondiff, in_tree, flat)
+        rule = Rule(function_name(self.jvp), function_source(self.jvp), call)
+        outs = custom_jvp_p.bind(*leaves, call=flat, rule=rule)
+        return tree_unflatten(flat.out_tree, outs)
+
+    def apply_rule(self, nondiff, in_tree, flat, primals, tangents):
+        """The user's rule on flat lists: -> (results, tangents or None)."""
+        pairs = zip(primals, tangents, strict=True)
+        tangents = [self.zero(x) if t is None else t for x, t in pairs]
+        trees = [tree_unflatten(in_tree, xs) for xs in (primals, tangents)]
+        result, tangent = self.ask_pair("JVP rule", self.jvp, *nondiff, *trees)
+        outs, tree = tree_flatten(result)
+        self.check_structure(flat, "JVP rule", self.jvp, tree, tree_flatten(tangent)[1])
+        return list(map(as_array, outs)), checked_tangents(self.jvp, outs, tangent)
+
+    def zero(self, x):
+        """A zero tangent as the user's rule wants it."""
+        if self.symbolic_zeros:
+            return symbolic_zero(x)
+        return tangent_out(None, aval_of(x))
+
+    def defjvps(self, *jvps):
+        """Set a rule for each argument."""
+        if self.nondiff:
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        def jvp(primals, tangents):
+            result = self(*primals)
+            total = tree_map(zeros_for_tangent, result)
+            for rule, t in zip(jvps, tangents, strict=True):
+                if rule is not None:
+                    total = tree_map(add_tangents, total, rule(t, result, *primals))
+            return result, total
+
+        self.defjvp(jvp)
+
+
+def without_tangent(x):
+    """A nondiff argument as it is; a traced one is a constant to every derivative."""
+    if not isinstance(x, Tracer):
+        return x
+    rule = Rule("nondiff_argument", None, lambda primals, tangents: (primals, [None]))
+    constant, = custom_jvp_p.bind(x, call=lambda x: [x], rule=rule)
+    return constant
+
+
+class custom_vjp(TwoHalves[Args, Result]):
+    """A function with a vjp rule of its own (`jax.custom_vjp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      nondiff_argnums: positions of arguments without derivatives, any Python values;
+        `fwd` gets them in place, `bwd` first.
+
+    `defvjp(fwd, bwd)` sets fwd(*args) -> (result, residuals) and bwd(*nondiff,
+    residuals, cotangent) -> a cotangent for each argument, None for zero.
+    """
+
+    def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
+        """Set the two halves of the rule."""
+        del optimize_remat
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
+        if self.fwd is None:
+            self.no_rule("VJP defined for custom_vjp", "defvjp")
+        args = self.resolve(args, kwargs)
+        nondiff, leaves, in_tree, flat = self.flat_call(args)
+        self.check_nondiff(nondiff)
+        kept = self.nondiff_alone(args)
+        call = partial(self.apply_fwd, kept, nondiff, in_tree, flat)
+        rule = Rule(function_name(self.fwd), function_source(self.fwd), call)
+        outs = custom_vjp_p.bind(*leaves, call=flat, rule=rule)
+        return tree_unflatten(flat.out_tree, outs)
+
+
 # chapter 10
 custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
@@ -151,81 +259,6 @@ def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
 linearize_rules |= {custom_jvp_p: jvp_linearize}
 
 
-class custom_jvp(CustomFunction[Args, Result]):
-    """A function with a jvp rule of its own (`jax.custom_jvp`).
-
-    Args:
-      fun: function of arrays or trees of them.
-      nondiff_argnums: positions of arguments without derivatives, any Python values;
-        the rule gets them first.
-
-    `defjvp(rule)` sets rule(*nondiff, primals, tangents) -> (result, tangent);
-    `defjvps(*rules)` one rule(t, result, *primals) -> tangent for each argument, or
-    None where the derivative is zero.
-    """
-
-    jvp = None
-    symbolic_zeros = False
-
-    def defjvp(self, jvp, symbolic_zeros=False):
-        """Set the rule; returns it, so it can decorate."""
-        self.jvp = jvp
-        self.symbolic_zeros = symbolic_zeros
-        return jvp
-
-    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
-        if self.jvp is None:
-            self.no_rule("JVP defined for custom_jvp", "defjvp")
-        args = list(self.resolve(args, kwargs))
-        for i in self.positions(args):
-            args[i] = tree_map(without_tangent, args[i])
-        nondiff, leaves, in_tree, flat = self.flat_call(args)
-        call = partial(self.apply_rule, nondiff, in_tree, flat)
-        rule = Rule(function_name(self.jvp), function_source(self.jvp), call)
-        outs = custom_jvp_p.bind(*leaves, call=flat, rule=rule)
-        return tree_unflatten(flat.out_tree, outs)
-
-    def apply_rule(self, nondiff, in_tree, flat, primals, tangents):
-        """The user's rule on flat lists: -> (results, tangents or None)."""
-        pairs = zip(primals, tangents, strict=True)
-        tangents = [self.zero(x) if t is None else t for x, t in pairs]
-        trees = [tree_unflatten(in_tree, xs) for xs in (primals, tangents)]
-        result, tangent = self.ask_pair("JVP rule", self.jvp, *nondiff, *trees)
-        outs, tree = tree_flatten(result)
-        self.check_structure(flat, "JVP rule", self.jvp, tree, tree_flatten(tangent)[1])
-        return list(map(as_array, outs)), checked_tangents(self.jvp, outs, tangent)
-
-    def zero(self, x):
-        """A zero tangent as the user's rule wants it."""
-        if self.symbolic_zeros:
-            return symbolic_zero(x)
-        return tangent_out(None, aval_of(x))
-
-    def defjvps(self, *jvps):
-        """Set a rule for each argument."""
-        if self.nondiff:
-            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
-
-        def jvp(primals, tangents):
-            result = self(*primals)
-            total = tree_map(zeros_for_tangent, result)
-            for rule, t in zip(jvps, tangents, strict=True):
-                if rule is not None:
-                    total = tree_map(add_tangents, total, rule(t, result, *primals))
-            return result, total
-
-        self.defjvp(jvp)
-
-
-def without_tangent(x):
-    """A nondiff argument as it is; a traced one is a constant to every derivative."""
-    if not isinstance(x, Tracer):
-        return x
-    rule = Rule("nondiff_argument", None, lambda primals, tangents: (primals, [None]))
-    constant, = custom_jvp_p.bind(x, call=lambda x: [x], rule=rule)
-    return constant
-
-
 # ---- recorded
 
 
@@ -255,54 +288,7 @@ staging_rules |= {custom_jvp_p: stage_call, custom_vjp_p: stage_call}
 shape_rules |= {custom_jvp_p: shape_of_custom, custom_vjp_p: shape_of_custom}
 
 
-def function_at_tangents(trace, args, params):
-    """Its function says what it does to a tangent.  The rule says how that varies,
-    which is the same if the function is linear."""
-    with set_trace(trace):
-        return run(params["call"], *args)
-
-
-def jvp_transpose(cts, accs, *args, call, rule):
-    """Of a function that is applied to tangents: the transpose of what it computes."""
-    return call_transpose(jit_p, cts, accs, *args, name=rule.name, jaxpr=call)
-
-
-calling |= {custom_jvp_p: "call"}
-at_tangents |= {custom_jvp_p: function_at_tangents}
-transpose_rules |= {custom_jvp_p: jvp_transpose}
-
-
 # ---- custom_vjp
-
-
-class custom_vjp(TwoHalves[Args, Result]):
-    """A function with a vjp rule of its own (`jax.custom_vjp`).
-
-    Args:
-      fun: function of arrays or trees of them.
-      nondiff_argnums: positions of arguments without derivatives, any Python values;
-        `fwd` gets them in place, `bwd` first.
-
-    `defvjp(fwd, bwd)` sets fwd(*args) -> (result, residuals) and bwd(*nondiff,
-    residuals, cotangent) -> a cotangent for each argument, None for zero.
-    """
-
-    def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
-        """Set the two halves of the rule."""
-        del optimize_remat
-        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
-
-    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
-        if self.fwd is None:
-            self.no_rule("VJP defined for custom_vjp", "defvjp")
-        args = self.resolve(args, kwargs)
-        nondiff, leaves, in_tree, flat = self.flat_call(args)
-        self.check_nondiff(nondiff)
-        kept = self.nondiff_alone(args)
-        call = partial(self.apply_fwd, kept, nondiff, in_tree, flat)
-        rule = Rule(function_name(self.fwd), function_source(self.fwd), call)
-        outs = custom_vjp_p.bind(*leaves, call=flat, rule=rule)
-        return tree_unflatten(flat.out_tree, outs)
 
 
 def vjp_linearize(nonzero, *primals, call, rule):
@@ -346,6 +332,23 @@ transposed_of_zero |= {custom_linear_p}
 
 
 # chapter 10, brought along
+
+def function_at_tangents(trace, args, params):
+    """Its function says what it does to a tangent.  The rule says how that varies,
+    which is the same if the function is linear."""
+    with set_trace(trace):
+        return run(params["call"], *args)
+
+
+def jvp_transpose(cts, accs, *args, call, rule):
+    """Of a function that is applied to tangents: the transpose of what it computes."""
+    return call_transpose(jit_p, cts, accs, *args, name=rule.name, jaxpr=call)
+
+
+calling |= {custom_jvp_p: "call"}
+at_tangents |= {custom_jvp_p: function_at_tangents}
+transpose_rules |= {custom_jvp_p: jvp_transpose}
+
 
 def linear_eval(*args, rule, mask, avals, **params):
     """A linear function is zero at zero; its other values are not known."""

@@ -274,27 +274,6 @@ linearize_rules |= linear_in_first(
 )
 
 
-def constant_rule(primitive, nonzero, *args, **params):
-    """The rule of a primitive whose derivative is zero wherever it has one."""
-    outs = primitive.bind(*args, **params)
-    if primitive.multiple_results:
-        return outs, lambda *tangents: [None] * len(outs)
-    return outs, lambda *tangents: None
-
-
-def constant(*primitives):
-    """Linearize rules of primitives through which no derivative passes."""
-    return {p: partial(constant_rule, p) for p in primitives}
-
-
-linearize_rules |= constant(
-    *(lax.sign_p, lax.iota_p, lax.argmax_p, lax.argmin_p),
-    *(lax.eq_p, lax.ne_p, lax.lt_p, lax.le_p, lax.gt_p, lax.ge_p),
-    *(lax.and_p, lax.or_p, lax.xor_p, lax.not_p),
-    *(lax.reduce_and_p, lax.reduce_or_p, lax.reduce_xor_p),
-)
-
-
 def add_rule(nonzero, x, y):
     z = lax.add(x, y)
     aval = aval_of(z)
@@ -391,6 +370,27 @@ linearize_rules |= {jit_p: call_rule}
 
 
 # chapter 7, brought along
+
+def constant_rule(primitive, nonzero, *args, **params):
+    """The rule of a primitive whose derivative is zero wherever it has one."""
+    outs = primitive.bind(*args, **params)
+    if primitive.multiple_results:
+        return outs, lambda *tangents: [None] * len(outs)
+    return outs, lambda *tangents: None
+
+
+def constant(*primitives):
+    """Linearize rules of primitives through which no derivative passes."""
+    return {p: partial(constant_rule, p) for p in primitives}
+
+
+linearize_rules |= constant(
+    *(lax.sign_p, lax.iota_p, lax.argmax_p, lax.argmin_p),
+    *(lax.eq_p, lax.ne_p, lax.lt_p, lax.le_p, lax.gt_p, lax.ge_p),
+    *(lax.and_p, lax.or_p, lax.xor_p, lax.not_p),
+    *(lax.reduce_and_p, lax.reduce_or_p, lax.reduce_xor_p),
+)
+
 
 def jvp(
     fun: Callable[..., Any], primals: PyTree, tangents: PyTree, has_aux: bool = False

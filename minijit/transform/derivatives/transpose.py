@@ -225,26 +225,9 @@ def reduce_sum_transpose(ct, x, *, axes):
     return (lax.broadcast_in_dim(ct, x.aval.shape, kept),)
 
 
-def reshape_transpose(ct, x, *, new_sizes, dimensions):
-    if dimensions is None:
-        return (lax.reshape(ct, x.aval.shape),)
-    ct = lax.reshape(ct, [x.aval.shape[d] for d in dimensions])
-    return (lax.transpose(ct, inverse(dimensions)),)
-
-
-def inverse(permutation):
-    """The permutation that undoes a permutation."""
-    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
-
-
 transpose_rules |= adding({
     lax.broadcast_in_dim_p: broadcast_transpose,
     lax.reduce_sum_p: reduce_sum_transpose,
-    lax.reshape_p: reshape_transpose,
-    lax.squeeze_p: lambda ct, x, *, dimensions: (lax.reshape(ct, x.aval.shape),),
-    lax.transpose_p: lambda ct, x, *, permutation: (
-        lax.transpose(ct, inverse(permutation)),
-    ),
 })
 
 
@@ -283,6 +266,8 @@ def vjp(fun: Callable[..., Any], *primals: PyTree, has_aux: bool = False) -> Any
     """
     return at_point(PullBack, fun, primals, has_aux)
 
+
+# chapter 8, brought along
 
 def value_and_grad(
     fun: Callable[Args, Result], argnums: Argnums = 0, has_aux: bool = False,
@@ -343,6 +328,30 @@ def grad(
         return (result, value[1]) if has_aux else result
 
     return gradient
+
+
+# ---- layouts
+
+
+def reshape_transpose(ct, x, *, new_sizes, dimensions):
+    if dimensions is None:
+        return (lax.reshape(ct, x.aval.shape),)
+    ct = lax.reshape(ct, [x.aval.shape[d] for d in dimensions])
+    return (lax.transpose(ct, inverse(dimensions)),)
+
+
+def inverse(permutation):
+    """The permutation that undoes a permutation."""
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+transpose_rules |= adding({
+    lax.reshape_p: reshape_transpose,
+    lax.squeeze_p: lambda ct, x, *, dimensions: (lax.reshape(ct, x.aval.shape),),
+    lax.transpose_p: lambda ct, x, *, permutation: (
+        lax.transpose(ct, inverse(permutation)),
+    ),
+})
 
 
 # ---- products

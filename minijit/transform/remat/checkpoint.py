@@ -152,6 +152,8 @@ transpose_rules |= {checkpoint_p: partial(call_transpose, checkpoint_p)}
 batch_rules |= {checkpoint_p: partial(batch_call, checkpoint_p)}
 
 
+# chapter 12, brought along
+
 # ---- the users' function
 
 
