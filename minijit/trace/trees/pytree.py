@@ -156,6 +156,9 @@ class Described:
     """What a structure tells of itself: its text, its parts, itself within another."""
 
     __slots__ = ()
+    nodes: tuple[Node, ...]
+    num_leaves: int
+    fold: Callable[..., Any]
 
     def __repr__(self):
         return f"PyTreeDef({self.fold(['*'] * self.num_leaves, show_node)})"
