@@ -10,13 +10,9 @@ their own transposes; the other two leave out or put in the half that is a conju
 from __future__ import annotations
 
 import enum
-import functools
-import importlib.util
 import math
 import operator
-import os
 from collections.abc import Sequence
-from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
 import numpy as np
@@ -24,6 +20,7 @@ import numpy as np
 from ..compile.lower.walk import fallbacks
 from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.base.demand import extension
 from ..trace.base.errors import HERE
 from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import real_part
@@ -110,23 +107,11 @@ def half(lengths):
     return (*lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
 
 
-@functools.cache
 def routines():
-    """SciPy's machine code for transforms; None if this SciPy has it elsewhere.
-
-    By its path: `import scipy.fft` reads the documentation of all its functions first,
-    which takes 200 ms, and this less than one.
-    """
-    folder, = importlib.util.find_spec("scipy").submodule_search_locations
+    """SciPy's machine code for transforms; None if this SciPy has it elsewhere."""
     # Of SciPy 1.18 on, and before: they have the same functions.
-    for name in ("_duccfft.pyduccfft", "_pocketfft.pypocketfft"):
-        start = os.path.join(folder, "fft", *name.split("."))
-        for path in filter(os.path.exists, (start + s for s in EXTENSION_SUFFIXES)):
-            spec = importlib.util.spec_from_file_location(f"scipy.fft.{name}", path)
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module
-    return None
+    places = "scipy.fft._duccfft.pyduccfft", "scipy.fft._pocketfft.pypocketfft"
+    return next(filter(None, map(extension, places)), None)
 
 
 def fft_numpy(x, *, fft_type, fft_lengths):

@@ -12,22 +12,28 @@ and for LLVM it is a call of that address: no Python, no object.
 
 import ctypes
 import functools
+import importlib
 import math
 import os
 import threading
 
 from ..compile.loops.statements import Call, statements
+from ..trace.base.demand import extension
 from ..trace.base.locks import Lock
 from .scalars.scalar_math import functions
+
+
+def scipy_code(name):
+    """A module of machine code of `scipy.linalg`."""
+    name = f"scipy.linalg.{name}"
+    return extension(name) or importlib.import_module(name)
 
 
 @functools.cache
 def address(name):
     """The address of a routine, as `dpotrf`."""
-    from scipy.linalg import cython_blas, cython_lapack
-
-    table = cython_lapack.__pyx_capi__
-    capsule = (table if name in table else cython_blas.__pyx_capi__)[name]
+    table = scipy_code("cython_lapack").__pyx_capi__
+    capsule = (table if name in table else scipy_code("cython_blas").__pyx_capi__)[name]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
@@ -129,9 +135,7 @@ one_thread = OneThread()
 @functools.cache
 def blas_threads():
     """Functions that read and write how many threads SciPy's BLAS has."""
-    from scipy.linalg import cython_blas
-
-    library = ctypes.CDLL(cython_blas.__file__)
+    library = ctypes.CDLL(scipy_code("cython_blas").__file__)
     for prefix in ("scipy_", ""):
         try:
             read = getattr(library, f"{prefix}openblas_get_num_threads")

@@ -3,17 +3,19 @@
     fetch("run.report.explaining:explain")      # the function
     executors |= {"cuda": on_demand("run.cuda.executor:compile_cuda")} # imports nothing
     additions |= {"run.device.grid": ["run.device.tiles"]}
+    extension("scipy.linalg.cython_lapack")         # and not all of scipy.linalg
 
 Modules that most programs do without, such as all for CUDA, are named by text only.
 What is there only because JAX has it lies in `jaxcompat/`, and is found under JAX's
 names as well: `minijit.core` is the module `minijit.jaxcompat.core`.
 """
 
+import functools
 import importlib
 import importlib.util
 import os
 import sys
-from importlib.machinery import ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 
 package = __name__.partition(".")[0]
 
@@ -56,6 +58,29 @@ def more_attributes(module, classes):
 
     for cls in classes:
         cls.__getattr__ = missing
+
+
+@functools.cache
+def extension(name):
+    """A module of another package that is machine code; None if there is no such file.
+
+    By its path: `import scipy.linalg` reads the documentation of all its functions
+    first, which takes 200 ms of the processor, and this a tenth.
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    first, *inner = name.split(".")
+    folder, = importlib.util.find_spec(first).submodule_search_locations
+    start = os.path.join(folder, *inner)
+    for path in filter(os.path.exists, (start + s for s in EXTENSION_SUFFIXES)):
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        # It may have put itself there.  Who imports it with its package finds it anew,
+        # as an attribute of the package.
+        sys.modules.pop(name, None)
+        return module
+    return None
 
 
 def public_name(module):
