@@ -123,6 +123,18 @@ def test_tiles_are_registers_of_many_lanes():
     assert text.count("alloca <8 x float>") == 4
 
 
+def test_weights_in_another_order_are_updated_in_tiles():
+    x, w = example(NCHW, N=3, O=16)
+    g = convolve(NCHW)(x, w)
+    step = lambda x, w, g: w - mj.vjp(lambda w: convolve(NCHW)(x, w), w)[1](g)[0]
+    program = check(step, x, w, g)
+    *_, kernel = program.kernels
+    assert in_tiles(kernel) == [(3, 16)]
+    assert KernelText(kernel).text.count("fsub <16 x float>") == 3
+    found, wanted = mj.jit(step)(x, w, g), mj.jit(step, backend="eval")(x, w, g)
+    np.testing.assert_array_equal(found, wanted)
+
+
 products = {
     "integers, the last tile overlaps": (lambda x, y: x @ y, (9, 3), (3, 23), "i4"),
     "with a bias": (lambda x, y: x @ y + y[0], (5, 2), (2, 16), "f4"),

@@ -17,7 +17,7 @@ import math
 from typing import NamedTuple
 
 from ..decisions import loop_rules, noted
-from ..loops.expressions import Axis, Op, Reduce, as_index, op
+from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.statements import expressions, nested, replaced
 from ..pipeline import arrangements
@@ -75,9 +75,11 @@ def best_axes(axes, stores, total):
     is neighbours in memory.  Each row shares these.
     """
     first, second = total.bodies[0].args
-    stored, loads = {s.buffer for s in stores}, loads_of(stores)
-    if any(load.buffer in stored for load in loads):
+    stored = {s.buffer for s in stores}
+    if any(load.buffer in stored for load in loads_of(stores)):
         return None
+    # What is read once for each result, such as a bias, may lie in another order.
+    loads = [e for e in postorder(total.bodies) if type(e) is Load]
     found = []
     for wide, narrow in ((first, second), (second, first)):
         rows = [a for a in reversed(axes) if a in narrow.free - wide.free]

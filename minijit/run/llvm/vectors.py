@@ -123,19 +123,21 @@ def has_totals(loop):
 def totals_in_vectors(loop):
     """Whether the totals of all steps can go on at once, each in a lane.
 
-    What is loaded is the same in all lanes, or neighbours.
+    What a total's terms load is the same in all lanes, or neighbours.
     """
     inner, axis = statements(loop.body), loop.axis
     exprs = postorder(expressions(loop.body))
     accesses = [e for e in exprs if type(e) is Load]
     stores = [s for s in inner if isinstance(s, Store)]
+    terms = {s.axis for s in inner if isinstance(s, For)}
+    once = [e for e in accesses if axis in e.free and not e.free & terms]
     stored = {s.buffer for s in stores}
     return (
         all(isinstance(s, (Start, Step, For, Let, Store)) for s in inner)
         and all(len(s.reduce.bodies) == 1 for s in inner if isinstance(s, Step))
         and not any(e.buffer in stored for e in accesses)
-        and all(follows(a, axis) for a in accesses if axis in a.free)
-        and all(isinstance(strides_of(s).get(axis), int) for s in stores)
+        and all(follows(a, axis) for a in accesses if axis in a.free and a not in once)
+        and all(isinstance(strides_of(a).get(axis), int) for a in (*once, *stores))
     )
 
 
@@ -278,10 +280,11 @@ class Lanes(Walker):
     def loop(self, stmt):
         """A loop within each lane, which all of them go through together."""
         known, before = dict(self.values), dict(self.outer.values)
+        columns = self.columns
         with self.writer.loop(stmt, stmt.axis.extent) as counter:
             self.outer.values[stmt.axis] = counter
             self.walk(stmt.body)
-        self.values, self.outer.values = known, before
+        self.values, self.outer.values, self.columns = known, before, columns
 
     def follows(self, access):
         return follows(access, self.axis)
