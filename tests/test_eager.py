@@ -288,6 +288,7 @@ def test_arrays_of_equal_types_have_one_plan(monkeypatch):
     assert not made
 
 
+@pytest.mark.chapter(12)
 def test_a_plan_serves_only_what_it_was_made_for():
     x, n = jnp.ones(3), jnp.arange(3)
     for _ in range(3):
