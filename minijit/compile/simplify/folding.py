@@ -324,6 +324,23 @@ def cancel_in_difference(s, out, x, y):
 fast_rules |= {prim.sub_p: [cancel_in_difference]}
 
 
+def to_inline(eqn, calls):
+    """The function that an equation calls, if its body is to take its place."""
+    if eqn.primitive in inline_rules:
+        return inline_rules[eqn.primitive](**eqn.params)
+    if eqn.primitive is not jit_p or any(stays(eqn) for stays in stay_calls):
+        return None
+    closed = eqn.params["jaxpr"]
+    most = config.fusion.small_function
+    small = len(closed.jaxpr.eqns) <= most
+    if calls.counts.get(closed.jaxpr, 1) == 1 or small:
+        return closed
+    simpler = simplify_function(closed, calls)
+    return simpler if len(simpler.jaxpr.eqns) <= most else None
+
+
+# chapter 14, brought along
+
 @dataclass(frozen=True)
 class Calls:
     """What is known of the functions that a program calls.
@@ -349,21 +366,6 @@ def count_calls(jaxpr):
                 if counts[sub] == 1:
                     todo.append(sub)
     return counts
-
-
-def to_inline(eqn, calls):
-    """The function that an equation calls, if its body is to take its place."""
-    if eqn.primitive in inline_rules:
-        return inline_rules[eqn.primitive](**eqn.params)
-    if eqn.primitive is not jit_p or any(stays(eqn) for stays in stay_calls):
-        return None
-    closed = eqn.params["jaxpr"]
-    most = config.fusion.small_function
-    small = len(closed.jaxpr.eqns) <= most
-    if calls.counts.get(closed.jaxpr, 1) == 1 or small:
-        return closed
-    simpler = simplify_function(closed, calls)
-    return simpler if len(simpler.jaxpr.eqns) <= most else None
 
 
 @dataclass
