@@ -339,9 +339,10 @@ loops = {
 @pytest.mark.parametrize("loop", loops)
 def test_a_loop_has_flat_memory(loop):
     step = loops[loop]
-    # What is remembered of the last few hundred traces has to be there first.  Steps
-    # take six times as long when allocations are traced.
-    count, before = (350, 650) if loop.startswith("jit") else (200, 20)
+    # What is remembered of the last few hundred traces has to be there first, and the
+    # programs that repeated steps earn.  Steps take six times as long when allocations
+    # are traced.
+    count, before = (350, 650) if loop.startswith("jit") else (200, 200)
     for _ in range(before):
         step()
     gc.collect()
