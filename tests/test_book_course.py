@@ -150,7 +150,7 @@ def test_wrong_versions_must_be_caught(book: Book):
         for task, why, old, new in versions
     )
     (book.root / VERSIONS).write_text(text)
-    few = "wrong versions of it in tests/wrong_versions.toml, and there should be 3"
+    few = "wrong versions of it in tests/wrong_versions.toml, and there should be 5"
     misfit = [
         f"chapter 3, task sin_lin: 2 {few}",
         "chapter 3, task jvp: 't / c' does not stand in it once",

@@ -30,8 +30,10 @@ from minijit.trace.core import (
 pytestmark = [pytest.mark.chapter(2), pytest.mark.usefixtures("no_words_of_the_test")]
 
 double_p = Primitive("double")
+less_p = Primitive("less")
 split_p = Primitive("split", multiple_results=True)
 eval_rules[double_p] = lambda x: x + x
+eval_rules[less_p] = lambda x, y: x - y
 eval_rules[split_p] = lambda x, *, n: [x / n] * n
 
 
@@ -45,7 +47,7 @@ class Counting(Trace):
 
 
 def test_the_bottom_trace_evaluates():
-    assert double_p.bind(3.0) == 6.0
+    assert double_p.bind(3.0) == 6.0 and less_p.bind(3.0, 1.0) == 2.0
     assert split_p.bind(6.0, n=3) == [2.0, 2.0, 2.0]
 
 

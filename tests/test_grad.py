@@ -135,6 +135,9 @@ def test_linear_transpose():
     f = lambda x: lax.reduce_sum(lax.reshape(x, (2, 3)), (1,))
     back, = linear_transpose(f, np.ones(6))(np.array([1.0, 2.0]))
     assert back.tolist() == [1, 1, 1, 2, 2, 2]
+    # Of a function's two results only one matters.
+    both = jit(lambda x: (2.0 * x, 3.0 * x))
+    assert linear_transpose(lambda x: both(x)[1], 1.0)(2.0) == (6.0,)
 
 
 # ---- errors

@@ -37,7 +37,7 @@ from .stage import write_stage, write_staged
 from .units import Unit, read_cell
 
 VERSIONS = "tests/wrong_versions.toml"
-ENOUGH = 3  # wrong versions of a task, at least
+ENOUGH = 5  # wrong versions of a task, at least
 BOOKS, EMPTY = "the book's text", "nothing is in it"  # versions that are not in there
 ONLY_PASS = "only `pass` is in it"
 SECONDS = 60  # of work, that the tests of a chapter's tasks may take in all
@@ -570,7 +570,7 @@ def prove(book: Book, chapter: Chapter) -> Iterator[str]:
     """Complaints about a chapter's tasks.
 
     The book's text must pass each task's tests; the emptied cell must fail them, and
-    so must each wrong version of it in `tests/wrong_versions.toml`, three at least.
+    so must each wrong version of it in `tests/wrong_versions.toml`, five at least.
     A cell that lacks one of the task's functions must count as not written.
     """
     for trial in trials(book, chapter):
