@@ -5,8 +5,8 @@ jax all programs together, in one that is compiled once for values, for derivati
 for lanes.
 """
 
-import functools
 import itertools
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -24,12 +24,9 @@ xs = np.arange(12, dtype=f32).reshape(4, 3) / 10
 counts = np.array([3, 0, 2, 5], i32)
 
 
-def scans(**options):
-    def program(lib, c, xs):
-        body = lambda c, x: (c * 0.5 + x, {"sum": c + x, "first": x[0]})
-        return lib.lax.scan(body, c, xs, **options)
-
-    return program
+def scans(lib, c, xs, **options):
+    body = lambda c, x: (c * 0.5 + x, {"sum": c + x, "first": x[0]})
+    return lib.lax.scan(body, c, xs, **options)
 
 
 def collatz(lib, n):
@@ -43,12 +40,6 @@ def collatz(lib, n):
     return lax.while_loop(lambda state: state[1] > 1, step, (0, n))
 
 
-def old_cond(lib, a, b):
-    """The form with an operand for each branch."""
-    branches = (lambda a: a + 1, b, lambda b: b * 2)
-    return lib.lax.cond(a[0] > 0, a, *branches)
-
-
 def nested(lib, c, xs):
     lax = lib.lax
 
@@ -60,9 +51,9 @@ def nested(lib, c, xs):
     return lax.scan(body, c, xs)
 
 
-def carried(init, combine=lambda c, x: c + x.sum()):
+def carried(lib, xs, init, combine=lambda c, x: c + x.sum()):
     """A scan whose carry starts as a Python number."""
-    return lambda lib, xs: lib.lax.scan(lambda c, x: (combine(c, x), c), init, xs)
+    return lib.lax.scan(lambda c, x: (combine(c, x), c), init, xs)
 
 
 def switched(lib, i, x):
@@ -74,11 +65,12 @@ def summing(lib, n, x):
     return lib.lax.fori_loop(0, n, lambda i, total: total + i * x, 0.0 * x)
 
 
-def table_scan(op, **options):
-    def program(lib, xs):
-        return lib.lax.associative_scan(getattr(lib.numpy, op), xs, **options)
+def same_until(lib, *bounds, **options):
+    return lib.lax.fori_loop(*bounds, lambda i, c: c, x, **options)
 
-    return program
+
+def two_cond(lib, pred, *operands, **named):
+    return lib.lax.cond(pred, lambda x: x + 1, lambda x: x * 2, *operands, **named)
 
 
 def recurrence(lib, a, b):
@@ -86,123 +78,90 @@ def recurrence(lib, a, b):
     return lib.lax.associative_scan(combine, (a, b))
 
 
-# name: (program, arguments)
-programs = {
-    "scan": (scans(), (x, xs)),
-    "scan reverse": (scans(reverse=True), (x, xs)),
-    "scan unroll": (scans(unroll=3), (x, xs)),
-    "scan unroll all": (scans(unroll=True), (x, xs)),
-    "scan no unroll": (scans(unroll=False), (x, xs)),
-    "scan split transpose": (scans(_split_transpose=True), (x, xs)),
-    "scan length": (scans(length=4), (x, xs)),
-    "scan no xs": (
-        lambda lib, x: lib.lax.scan(lambda c, _: (c * 2, c), x, None, length=3), (x,)
-    ),
-    "scan no steps": (scans(), (x, xs[:0])),
-    "scan one step": (scans(unroll=4), (x, xs[:1])),
-    "scan no carry": (
-        lambda lib, xs: lib.lax.scan(lambda _, x: (None, x * 2), None, xs), (xs,)
-    ),
-    "scan a tuple of xs": (
-        lambda lib, x, n: lib.lax.scan(
-            lambda c, row: (c + row[0].sum() * row[1], row[1] + 1), x, (xs, n)
-        ), (x, counts),
-    ),
-    "scan weak int carry": (carried(0), (xs,)),
-    "scan weak int stays": (carried(0, lambda c, x: c + 1), (xs,)),
-    "scan weak float carry": (carried(1.0, lambda c, x: c * 2), (xs,)),
-    "scan weak float, half": (carried(0.0), (xs.astype(np.float16),)),
-    "scan weak bool carry": (carried(False, lambda c, x: x[0] > 0.5), (xs,)),
-    "scan ints": (carried(i32(0), lambda c, x: c + x[0]), (xs.astype(i32),)),
-    "while": (collatz, (i32(7),)),
-    "while weak": (collatz, (7,)),
-    "while not at all": (collatz, (i32(1),)),
-    "while weak to strong": (
-        lambda lib, x: lib.lax.while_loop(
-            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + x), (0, 1)
-        ), (x[0],),
-    ),
-    "fori": (lambda lib, x: summing(lib, 4, x), (x,)),
-    "fori traced": (summing, (i32(4), x)),
-    "fori traced weak": (summing, (4, x)),
-    "fori below": (
-        lambda lib, x: lib.lax.fori_loop(3, 1, lambda i, c: c + 1, x), (x,)
-    ),
-    "fori from below zero": (
-        lambda lib, x: lib.lax.fori_loop(-2, 2, lambda i, c: c + i * x, x), (x,)
-    ),
-    "fori unroll": (
-        lambda lib, x: lib.lax.fori_loop(0, 5, lambda i, c: c * x, x, unroll=2), (x,)
-    ),
-    "fori small ints": (
-        lambda lib, n, x: lib.lax.fori_loop(
-            np.int8(0), n, lambda i, c: c + i.astype("float32"), x
-        ), (np.int8(4), x),
-    ),
-    "cond true": (
-        lambda lib, x: lib.lax.cond(x[0] > 0, lambda x: x + 1, lambda x: x * 2, x), (x,)
-    ),
-    "cond false": (
-        lambda lib, x: lib.lax.cond(x[1] > 0, lambda x: x + 1, lambda x: x * 2, x), (x,)
-    ),
-    "cond two operands": (
-        lambda lib, x, y: lib.lax.cond(
-            x[0] > 0, lambda x, y: x + y, lambda x, y: x * y, x, y
-        ), (x, x + 1),
-    ),
-    "cond no operands": (
-        lambda lib, x: lib.lax.cond(x[0] > 0, lambda: x + 1, lambda: x * 2), (x,)
-    ),
-    "cond old form": (old_cond, (x, x * 3)),
-    "cond operand": (
-        lambda lib, x: lib.lax.cond(
-            x[0] > 0, lambda x: x + 1, lambda x: x * 2, operand=x
-        ), (x,),
-    ),
-    "cond number": (
-        lambda lib, n, x: lib.lax.cond(n, lambda x: x + 1, lambda x: x * 2, x),
-        (i32(2), x),
-    ),
-    "cond float": (
-        lambda lib, n, x: lib.lax.cond(n, lambda x: x + 1, lambda x: x * 2, x),
-        (f32(0), x),
-    ),
-    "cond weak results": (
-        lambda lib, p, y: lib.lax.cond(p, lambda: 1.0, lambda: y), (True, x[0])
-    ),
-    "cond two weak results": (
-        lambda lib, p: lib.lax.cond(p, lambda: 1.0, lambda: 2.0), (True,)
-    ),
-    "switch": (switched, (i32(1), x)),
-    "switch above": (switched, (i32(17), x)),
-    "switch below": (switched, (i32(-4), x)),
-    "switch small ints": (switched, (np.uint8(2), x)),
-    "switch one": (lambda lib, i, x: lib.lax.switch(i, [lambda x: x * 2], x), (5, x)),
-    "map": (lambda lib, xs: lib.lax.map(lambda x: x * x.sum(), xs), (xs,)),
-    "map of trees": (
-        lambda lib, xs, n: lib.lax.map(
-            lambda a: {"n": a[1] + 1, "y": a[0] * a[1]}, (xs, n)
-        ), (xs, counts),
-    ),
-    "map in twos": (
-        lambda lib, xs: lib.lax.map(lambda x: x * x.sum(), xs, batch_size=2), (xs,)
-    ),
-    "map in threes": (
-        lambda lib, xs: lib.lax.map(lambda x: x * x.sum(), xs, batch_size=3), (xs,)
-    ),
-    "map in tens": (
-        lambda lib, xs: lib.lax.map(lambda x: x * x.sum(), xs, batch_size=10), (xs,)
-    ),
-    "map of ints": (lambda lib, n: lib.lax.map(lambda n: n * 2, n), (counts,)),
-    "associative_scan": (table_scan("add"), (xs,)),
-    "associative_scan backwards": (table_scan("multiply", reverse=True), (xs,)),
-    "associative_scan axis": (table_scan("maximum", axis=1), (xs,)),
-    "associative_scan last axis": (table_scan("add", axis=-1), (xs,)),
-    "associative_scan of ints": (table_scan("add"), (counts,)),
-    "associative_scan pairs": (recurrence, (xs, xs + 1)),
-    "associative_scan of one": (table_scan("add"), (xs[:1],)),
-    "nested": (nested, (x, xs)),
-}  # fmt: skip
+def of_text(given, text):
+    """A function of a library and arguments, which an expression stands for."""
+    code = compile(f"lambda {given}: {text}", text, "eval")
+
+    def program(lib, *args):
+        names = globals() | {"lib": lib, "lax": lib.lax, "jnp": lib.numpy}
+        return eval(code, names)(*args)
+
+    return program
+
+
+def read(line):
+    name, given, text = line.split("; ", 2)
+    given = [(a if "=" in a else f"{a}={a}").split("=") for a in given.split(", ")]
+    args = tuple(eval(value, globals()) for _, value in given)
+    return name, (of_text(", ".join(name for name, _ in given), text), args)
+
+
+# Lines of a name, the arguments, an expression; name: (program, arguments)
+programs = dict(map(read, """\
+scan; x, xs; scans(lib, x, xs)
+scan reverse; x, xs; scans(lib, x, xs, reverse=True)
+scan unroll; x, xs; scans(lib, x, xs, unroll=3)
+scan unroll all; x, xs; scans(lib, x, xs, unroll=True)
+scan no unroll; x, xs; scans(lib, x, xs, unroll=False)
+scan split transpose; x, xs; scans(lib, x, xs, _split_transpose=True)
+scan length; x, xs; scans(lib, x, xs, length=4)
+scan no xs; x; lax.scan(lambda c, _: (c * 2, c), x, None, length=3)
+scan no steps; x, xs=xs[:0]; scans(lib, x, xs)
+scan one step; x, xs=xs[:1]; scans(lib, x, xs, unroll=4)
+scan no carry; xs; lax.scan(lambda _, x: (None, x * 2), None, xs)
+scan a tuple of xs; x, n=counts; \
+    lax.scan(lambda c, r: (c + r[0].sum() * r[1], r[1] + 1), x, (xs, n))
+scan weak int carry; xs; carried(lib, xs, 0)
+scan weak int stays; xs; carried(lib, xs, 0, lambda c, x: c + 1)
+scan weak float carry; xs; carried(lib, xs, 1.0, lambda c, x: c * 2)
+scan weak float, half; xs=xs.astype(np.float16); carried(lib, xs, 0.0)
+scan weak bool carry; xs; carried(lib, xs, False, lambda c, x: x[0] > 0.5)
+scan ints; xs=xs.astype(i32); carried(lib, xs, i32(0), lambda c, x: c + x[0])
+while; n=i32(7); collatz(lib, n)
+while weak; n=7; collatz(lib, n)
+while not at all; n=i32(1); collatz(lib, n)
+while weak to strong; a=x[0]; \
+    lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + a), (0, 1))
+fori; x; summing(lib, 4, x)
+fori traced; n=i32(4), x; summing(lib, n, x)
+fori traced weak; n=4, x; summing(lib, n, x)
+fori below; x; lax.fori_loop(3, 1, lambda i, c: c + 1, x)
+fori from below zero; x; lax.fori_loop(-2, 2, lambda i, c: c + i * x, x)
+fori unroll; x; lax.fori_loop(0, 5, lambda i, c: c * x, x, unroll=2)
+fori small ints; n=np.int8(4), x; \
+    lax.fori_loop(np.int8(0), n, lambda i, c: c + i.astype(f32), x)
+cond true; x; two_cond(lib, x[0] > 0, x)
+cond false; x; two_cond(lib, x[1] > 0, x)
+cond two operands; x, y=x + 1; \
+    lax.cond(x[0] > 0, lambda x, y: x + y, lambda x, y: x * y, x, y)
+cond no operands; x; lax.cond(x[0] > 0, lambda: x + 1, lambda: x * 2)
+cond old form; a=x, b=x * 3; lax.cond(a[0] > 0, a, lambda a: a + 1, b, lambda b: b * 2)
+cond operand; x; two_cond(lib, x[0] > 0, operand=x)
+cond number; n=i32(2), x; two_cond(lib, n, x)
+cond float; n=f32(0), x; two_cond(lib, n, x)
+cond weak results; p=True, y=x[0]; lax.cond(p, lambda: 1.0, lambda: y)
+cond two weak results; p=True; lax.cond(p, lambda: 1.0, lambda: 2.0)
+switch; i=i32(1), x; switched(lib, i, x)
+switch above; i=i32(17), x; switched(lib, i, x)
+switch below; i=i32(-4), x; switched(lib, i, x)
+switch small ints; i=np.uint8(2), x; switched(lib, i, x)
+switch one; i=5, x; lax.switch(i, [lambda x: x * 2], x)
+map; xs; lax.map(lambda x: x * x.sum(), xs)
+map of trees; xs, n=counts; \
+    lax.map(lambda a: {"n": a[1] + 1, "y": a[0] * a[1]}, (xs, n))
+map in twos; xs; lax.map(lambda x: x * x.sum(), xs, batch_size=2)
+map in threes; xs; lax.map(lambda x: x * x.sum(), xs, batch_size=3)
+map in tens; xs; lax.map(lambda x: x * x.sum(), xs, batch_size=10)
+map of ints; n=counts; lax.map(lambda n: n * 2, n)
+associative_scan; xs; lax.associative_scan(jnp.add, xs)
+associative_scan backwards; xs; lax.associative_scan(jnp.multiply, xs, reverse=True)
+associative_scan axis; xs; lax.associative_scan(jnp.maximum, xs, axis=1)
+associative_scan last axis; xs; lax.associative_scan(jnp.add, xs, axis=-1)
+associative_scan of ints; n=counts; lax.associative_scan(jnp.add, n)
+associative_scan pairs; a=xs, b=xs + 1; recurrence(lib, a, b)
+associative_scan of one; xs=xs[:1]; lax.associative_scan(jnp.add, xs)
+nested; x, xs; nested(lib, x, xs)
+""".splitlines()))
 
 
 def leaves(tree):
@@ -214,14 +173,14 @@ def of(lib, args):
     return [a if isinstance(a, int) else lib.numpy.asarray(a) for a in args]
 
 
-agree = functools.partial(alike, rtol=1e-5, atol=1e-6, weak=True)
+agree = partial(alike, rtol=1e-5, atol=1e-6, weak=True)
 
 
 def in_jax(name):
-    return functools.partial(programs[name][0], jax)
+    return partial(programs[name][0], jax)
 
 
-@functools.cache
+@cache
 def values_of_jax():
     return together({name: (in_jax(name), *programs[name][1]) for name in programs})
 
@@ -313,7 +272,7 @@ def derivatives(lib, name):
     return found
 
 
-@functools.cache
+@cache
 def derivatives_of_jax():
     return together(
         {name: (derivatives(jax, name), *arguments_of(name)[1:]) for name in smooth}
@@ -344,7 +303,7 @@ def lanes_of(name):
     ]  # fmt: skip
 
 
-@functools.cache
+@cache
 def lanes_of_jax():
     in_lanes = {name: (jax.vmap(in_jax(name)), *lanes_of(name)) for name in programs}
     return together(in_lanes)
@@ -352,7 +311,7 @@ def lanes_of_jax():
 
 @pytest.mark.parametrize("name", programs)
 def test_under_vmap(name):
-    ours = functools.partial(programs[name][0], mj)
+    ours = partial(programs[name][0], mj)
     agree(mj.vmap(ours)(*of(mj, lanes_of(name))), lanes_of_jax()[name])
 
 
@@ -404,110 +363,68 @@ def unjitted(lib, call):
         return call()
 
 
-wrong = {
-    "scan carry type": lambda lib: lib.lax.scan(
-        lambda c, _: (c[:2], None), x, None, length=2
-    ),
-    "scan carry dtype": lambda lib: lib.lax.scan(
-        lambda c, _: (c.astype("int32"), None), x, None, length=2
-    ),
-    "scan carry structure": lambda lib: lib.lax.scan(
-        lambda c, _: ((c, c), None), x, None, length=2
-    ),
-    "scan no pair": lambda lib: lib.lax.scan(lambda c, _: c, x, None, length=2),
-    "scan triple": lambda lib: lib.lax.scan(lambda c, _: (c, c, c), x, None, length=2),
-    "scan lengths differ": lambda lib: lib.lax.scan(
-        lambda c, _: (c, None), x, (np.ones(3), np.ones(4))
-    ),
-    "scan length disagrees": lambda lib: lib.lax.scan(
-        lambda c, _: (c, None), x, np.ones(3), length=4
-    ),
-    "scan scalar xs": lambda lib: lib.lax.scan(lambda c, _: (c, None), x, 1.0),
-    "scan no length": lambda lib: lib.lax.scan(lambda c, _: (c, None), x, None),
-    "scan not callable": lambda lib: lib.lax.scan(3, x, np.ones(3)),
-    "scan unroll neg": lambda lib: lib.lax.scan(
-        lambda c, _: (c, None), x, None, length=3, unroll=-1
-    ),
-    "scan string carry": lambda lib: lib.lax.scan(
-        lambda c, _: (c, None), "a", None, length=3
-    ),
-    "while carry type": lambda lib: lib.lax.while_loop(
-        lambda c: c.sum() < 3, lambda c: c[:2], x
-    ),
-    "while carry structure": lambda lib: lib.lax.while_loop(
-        lambda c: True, lambda c: (c, c), x
-    ),
-    "while cond not bool": lambda lib: lib.lax.while_loop(
-        lambda c: c, lambda c: c, 1.0
-    ),
-    "while cond vector": lambda lib: lib.lax.while_loop(
-        lambda c: c < 0, lambda c: c, x
-    ),
-    "while cond tuple": lambda lib: lib.lax.while_loop(
-        lambda c: (True,), lambda c: c, x
-    ),
-    "while not callable": lambda lib: lib.lax.while_loop(True, lambda c: c, x),
-    "fori bound dtypes": lambda lib: lib.lax.fori_loop(
-        np.int8(0), np.int32(3), lambda i, c: c, x
-    ),
-    "fori bound dtypes traced": lambda lib: lib.jit(
-        lambda a, b: lib.lax.fori_loop(a, b, lambda i, c: c, x)
-    )(np.int8(0), np.int32(3)),
-    "fori vector bound": lambda lib: lib.lax.fori_loop(
-        0, np.array([1, 2]), lambda i, c: c, x
-    ),
-    "fori body arity": lambda lib: lib.lax.fori_loop(0, 3, lambda c: c, x),
-    "fori not callable": lambda lib: lib.lax.fori_loop(0, 3, None, x),
-    "fori carry": lambda lib: lib.lax.fori_loop(0, 3, lambda i, c: (c, c), x),
-    "fori unroll traced": lambda lib: lib.jit(
-        lambda n: lib.lax.fori_loop(0, n, lambda i, c: c, x, unroll=2)
-    )(3),
-    "cond pred vector": lambda lib: lib.lax.cond(x > 0, lambda: 1, lambda: 2),
-    "cond pred string": lambda lib: lib.lax.cond("a", lambda: 1, lambda: 2),
-    "cond pred none": lambda lib: lib.lax.cond(None, lambda: 1, lambda: 2),
-    "cond pred complex": lambda lib: lib.lax.cond(
-        np.complex64(1), lambda: 1, lambda: 2
-    ),
-    "cond pred callable": lambda lib: lib.lax.cond(lambda: True, lambda: 1, lambda: 2),
-    "cond branch not callable": lambda lib: lib.lax.cond(True, 1, 2),
-    "cond branch types": lambda lib: lib.lax.cond(
-        True, lambda x: x, lambda x: x[:2], x
-    ),
-    "cond branch dtypes": lambda lib: lib.lax.cond(
-        True, lambda x: x, lambda x: x.astype("int32"), x
-    ),
-    "cond branch structure": lambda lib: lib.lax.cond(
-        True, lambda x: x, lambda x: (x,), x
-    ),
-    "cond arity": lambda lib: lib.lax.cond(True, lambda x: x, lambda x, y: x, x),
-    "cond none": lambda lib: lib.lax.cond(True, lambda x: None, lambda x: x, x),
-    "switch float": lambda lib: lib.lax.switch(1.0, [lambda: 1, lambda: 2]),
-    "switch vector": lambda lib: lib.lax.switch(
-        np.array([1, 2]), [lambda: 1, lambda: 2]
-    ),
-    "switch empty": lambda lib: lib.lax.switch(1, []),
-    "switch not callable": lambda lib: lib.lax.switch(1, [1, 2]),
-    "switch types": lambda lib: lib.lax.switch(1, [lambda: 1, lambda: 2.0, lambda: x]),
-    "switch bool": lambda lib: lib.lax.switch(True, [lambda: 1, lambda: 2]),
-    "switch structure": lambda lib: lib.lax.switch(0, [lambda: 1, lambda: (2,)]),
-    "map scalar": lambda lib: lib.lax.map(lambda x: x, 1.0),
-    "map empty": lambda lib: lib.lax.map(lambda x: x, ()),
-    "map sizes": lambda lib: lib.lax.map(lambda x: x[0], (x, x[:2])),
-    "assoc not callable": lambda lib: lib.lax.associative_scan(1, x),
-    "assoc sizes": lambda lib: lib.lax.associative_scan(lambda a, b: a, (x, x[:2])),
-    "assoc axis": lambda lib: lib.lax.associative_scan(lambda a, b: a, x, axis=1),
-    "scan no steps disable_jit": lambda lib: unjitted(
-        lib, lambda: lib.lax.scan(lambda c, x: (c, x), x, np.ones((0, 3), f32))
-    ),
-}
+# Lines of a name and an expression.
+wrong = dict(line.split("; ") for line in """\
+scan carry type; lax.scan(lambda c, _: (c[:2], None), x, None, length=2)
+scan carry dtype; lax.scan(lambda c, _: (c.astype("int32"), None), x, None, length=2)
+scan carry structure; lax.scan(lambda c, _: ((c, c), None), x, None, length=2)
+scan no pair; lax.scan(lambda c, _: c, x, None, length=2)
+scan triple; lax.scan(lambda c, _: (c, c, c), x, None, length=2)
+scan lengths differ; lax.scan(lambda c, _: (c, None), x, (np.ones(3), np.ones(4)))
+scan length disagrees; lax.scan(lambda c, _: (c, None), x, np.ones(3), length=4)
+scan scalar xs; lax.scan(lambda c, _: (c, None), x, 1.0)
+scan no length; lax.scan(lambda c, _: (c, None), x, None)
+scan not callable; lax.scan(3, x, np.ones(3))
+scan unroll neg; lax.scan(lambda c, _: (c, None), x, None, length=3, unroll=-1)
+scan string carry; lax.scan(lambda c, _: (c, None), "a", None, length=3)
+while carry type; lax.while_loop(lambda c: c.sum() < 3, lambda c: c[:2], x)
+while carry structure; lax.while_loop(lambda c: True, lambda c: (c, c), x)
+while cond not bool; lax.while_loop(lambda c: c, lambda c: c, 1.0)
+while cond vector; lax.while_loop(lambda c: c < 0, lambda c: c, x)
+while cond tuple; lax.while_loop(lambda c: (True,), lambda c: c, x)
+while not callable; lax.while_loop(True, lambda c: c, x)
+fori bound dtypes; same_until(lib, np.int8(0), i32(3))
+fori bound dtypes traced; lib.jit(partial(same_until, lib))(np.int8(0), i32(3))
+fori vector bound; same_until(lib, 0, np.array([1, 2]))
+fori body arity; lax.fori_loop(0, 3, lambda c: c, x)
+fori not callable; lax.fori_loop(0, 3, None, x)
+fori carry; lax.fori_loop(0, 3, lambda i, c: (c, c), x)
+fori unroll traced; lib.jit(lambda n: same_until(lib, 0, n, unroll=2))(3)
+cond pred vector; lax.cond(x > 0, lambda: 1, lambda: 2)
+cond pred string; lax.cond("a", lambda: 1, lambda: 2)
+cond pred none; lax.cond(None, lambda: 1, lambda: 2)
+cond pred complex; lax.cond(np.complex64(1), lambda: 1, lambda: 2)
+cond pred callable; lax.cond(lambda: True, lambda: 1, lambda: 2)
+cond branch not callable; lax.cond(True, 1, 2)
+cond branch types; lax.cond(True, lambda x: x, lambda x: x[:2], x)
+cond branch dtypes; lax.cond(True, lambda x: x, lambda x: x.astype("int32"), x)
+cond branch structure; lax.cond(True, lambda x: x, lambda x: (x,), x)
+cond arity; lax.cond(True, lambda x: x, lambda x, y: x, x)
+cond none; lax.cond(True, lambda x: None, lambda x: x, x)
+switch float; lax.switch(1.0, [lambda: 1, lambda: 2])
+switch vector; lax.switch(np.array([1, 2]), [lambda: 1, lambda: 2])
+switch empty; lax.switch(1, [])
+switch not callable; lax.switch(1, [1, 2])
+switch types; lax.switch(1, [lambda: 1, lambda: 2.0, lambda: x])
+switch bool; lax.switch(True, [lambda: 1, lambda: 2])
+switch structure; lax.switch(0, [lambda: 1, lambda: (2,)])
+map scalar; lax.map(lambda x: x, 1.0)
+map empty; lax.map(lambda x: x, ())
+map sizes; lax.map(lambda x: x[0], (x, x[:2]))
+assoc not callable; lax.associative_scan(1, x)
+assoc sizes; lax.associative_scan(lambda a, b: a, (x, x[:2]))
+assoc axis; lax.associative_scan(lambda a, b: a, x, axis=1)
+scan no steps disable_jit; unjitted(lib, lambda: scans(lib, x, xs[:0]))
+""".splitlines())
 
 
 @pytest.mark.parametrize("name", wrong)
 def test_errors_are_of_the_types_of_jax_s(name):
+    call = of_text("", wrong[name])
     with pytest.raises(Exception) as theirs:
-        wrong[name](jax)
+        call(jax)
     with pytest.raises(Exception) as ours:
-        wrong[name](mj)
+        call(mj)
     assert type(theirs.value) in type(ours.value).__mro__
 
 
