@@ -5,6 +5,7 @@ import linecache
 import math
 import re
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 from numba import cuda
 
+from minijit.book.cases import CaseFailed
 from minijit.book.exercise import verdict
 from minijit.book.kernels import NoKernel, Unset, launch, look
+from minijit.book.puzzles import judge
 from minijit.run.device.lockstep import run_in_lockstep
 from minijit.run.device.lockstep_memory import Divergence, OutOfBounds, Race
 from minijit.trace.base.errors import MinijitError
@@ -339,6 +342,7 @@ mistakes = [
     ("guarded", "i < n", "i < 50", r"y\[50\]: no thread has stored it, expected"),
     ("guarded", "y[i] = x[i] * 2", "y[i] = x[i]", "has stored 6.0, expected 12.0"),
     ("in_blocks", "cuda.blockDim.x", "64", r"use y\[64\]"),
+    ("in_blocks", "i < n", "i < n - 1", r"y\[999\]: no thread has stored it"),
     ("in_blocks", "if i < n:", "if True:", "OutOfBounds: thread 104 of block 7"),
     ("in_blocks", "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x",
      "cuda.threadIdx.x * cuda.gridDim.x + cuda.blockIdx.x", "should load neighbours"),
@@ -398,11 +402,6 @@ others = [
             for k in range(64):
                 y[k] = x[k] * 2
     """, "loads 64 numbers of x, where 1 would do: divide the work"),
-    ("in_blocks", """
-        if b == 0:
-            for i in range(t, n, cuda.blockDim.x):
-                y[i] = x[i] * 2
-    """, "loads 8 numbers of x, where 1 would do"),
     ("flip_blocks", """
         s = cuda.shared.array(64, np.float32)
         s[t] = x[b * 64 + t]
@@ -446,20 +445,6 @@ others = [
         if i >= 0:
             y[i] = x[i] * 2
     """, "17 would do: a warp should begin where a sector begins, at a multiple of 8"),
-    ("product", """
-        a = cuda.shared.array(272, np.float32)
-        c = cuda.shared.array(272, np.float32)
-        i, j = b // (n // 16) * 16 + t // 16, b % (n // 16) * 16 + t % 16
-        r, total = t // 16 * 17, np.float32(0)
-        for k in range(0, n, 16):
-            a[r + t % 16] = x[i * n + k + t % 16]
-            c[r + t % 16] = w[(k + t // 16) * n + j]
-            cuda.syncthreads()
-            for m in range(16):
-                total += a[r + m] * c[m * 17 + t % 16]
-            cuda.syncthreads()
-        y[i * n + j] = total
-    """, "warps wait 64 times for a bank of a: threads use numbers"),
     ("double", """
         y[t] = x[t]
         y[t] += x[t]
@@ -473,14 +458,6 @@ others = [
         i = t * cuda.gridDim.x + b
         y[i] = column[i // width] + row[i % width]
     """, "to store y takes 128 sectors, where 32 would do"),
-    ("flip_blocks", """
-        s = cuda.shared.array(64, np.float32)
-        if t == 0:
-            for k in range(64):
-                s[k] = x[b * 64 + k]
-        cuda.syncthreads()
-        y[b * 64 + t] = s[63 - t]
-    """, "thread 0 of block 0 loads 64 numbers of x, where 1 would do"),
     ("three_sums", """
         i = b * 64 + t
         v = x[i]
@@ -490,6 +467,20 @@ others = [
             v += x[i + 1]
         y[i] = v
     """, "load 766 numbers of x, where 262 would do"),
+    ("warp_total", """
+        s = cuda.shared.array(32, np.float32)
+        s[t] = x[b * 32 + t]
+        for k in range(5):
+            cuda.syncthreads()
+            if t < 16 >> k:
+                s[t] += s[t + (16 >> k)]
+        if t == 0:
+            y[b] = s[0]
+    """, "do it without shared memory"),
+    ("double", """
+        y[t] = x[t]
+        y[t] = x[t] * 2
+    """, "stores into y 2 times, where 1 would do: keep in a variable what is not"),
     ("block_total", """
         s = cuda.shared.array(128, np.float32)
         s[t] = x[b * 128 + t]
@@ -518,58 +509,6 @@ others = [
         if t == 0:
             y[b] = v
     """, "all wait at 14 barriers, where 8 would do"),
-    ("block_total", """
-        s = cuda.shared.array(128, np.float32)
-        if t == 0:
-            total = np.float32(0)
-            for k in range(128):
-                total += x[b * 128 + k]
-            y[b] = total
-    """, "thread 0 of block 0 loads 128 numbers of x, where 1 would do"),
-    ("warp_total", """
-        s = cuda.shared.array(32, np.float32)
-        s[t] = x[b * 32 + t]
-        for k in range(5):
-            cuda.syncthreads()
-            if t < 16 >> k:
-                s[t] += s[t + (16 >> k)]
-        if t == 0:
-            y[b] = s[0]
-    """, "do it without shared memory"),
-    ("warp_total", """
-        if t == 0:
-            v = np.float32(0)
-            for k in range(32):
-                v += x[b * 32 + k]
-            y[b] = v
-    """, "loads 32 numbers of x, where 1 would do"),
-    ("turned", """
-        across, down = b % (n // 32) * 32, b // (n // 32) * 32
-        for k in range(32):
-            y[(across + t) * n + down + k] = x[(down + k) * n + across + t]
-    """, "to store y takes 4,096 sectors, where 512 would do"),
-    ("turned", """
-        s = cuda.shared.array(1056, np.float32)
-        across, down = b % (n // 32) * 32, b // (n // 32) * 32
-        if t == 0:
-            for k in range(1024):
-                s[k // 32 * 33 + k % 32] = x[(down + k // 32) * n + across + k % 32]
-        cuda.syncthreads()
-        for k in range(32):
-            y[(across + k) * n + down + t] = s[t * 33 + k]
-    """, "thread 0 of block 0 loads 1,024 numbers of x, where 32 would do"),
-    ("softmax_rows", """
-        s = cuda.shared.array(32, np.float32)
-        s[t] = x[b * 32 + t]
-        cuda.syncthreads()
-        top = s[0]
-        for k in range(32):
-            top = max(top, s[k])
-        total = np.float32(0)
-        for k in range(32):
-            total += math.exp(s[k] - top)
-        y[b * 32 + t] = math.exp(s[t] - top) / total
-    """, "do it without shared memory"),
     ("block_scan", """
         s = cuda.shared.array(64, np.float32)
         s[t] = x[t]
@@ -586,33 +525,9 @@ others = [
                 total += x[k]
                 y[k] = total
     """, "thread 0 of block 0 loads 64 numbers of x, where 1 would do"),
-    ("product", """
-        tiles = n // 16
-        i, j = b // tiles * 16 + t // 16, b % tiles * 16 + t % 16
-        total = np.float32(0)
-        for k in range(n):
-            total += x[i * n + k] * w[k * n + j]
-        y[i * n + j] = total
-    """, "32 numbers of x, where 2 would do: what several threads need, one of them"),
-    ("product", """
-        a = cuda.shared.array(256, np.float32)
-        c = cuda.shared.array(256, np.float32)
-        tiles = n // 16
-        i, j = b // tiles * 16 + t // 16, b % tiles * 16 + t % 16
-        total = np.float32(0)
-        for k in range(tiles):
-            a[t] = x[i * n + k * 16 + t % 16]
-            c[t] = w[(k * 16 + t // 16) * n + j]
-            cuda.syncthreads()
-            for m in range(16):
-                total += a[t // 16 * 16 + m] * c[m * 16 + t % 16]
-            cuda.syncthreads()
-            y[i * n + j] = total
-    """, "stores into y 2 times, where 1 would do: keep in a variable what is not"),
 ]
 # Right ones that are not as the solution has it.
 variants = [
-    ("double", "y[t] = x[t] + x[t]"),
     ("double", "v = x[t]\nv *= 2\ny[t] = v"),
     ("guarded", "if t < n:\n    v = x[t]\n    y[t] = v + v"),
     ("in_blocks", "i = t + b * cuda.blockDim.x\nif n > i:\n    y[i] = 2 * x[i]"),
@@ -620,12 +535,6 @@ variants = [
         i = b * cuda.blockDim.x + t
         r, c = i // width, i % width
         y[r * width + c] = column[r] + row[c]
-    """),
-    ("flip_blocks", """
-        s = cuda.shared.array(64, np.float32)
-        s[63 - t] = x[b * 64 + t]
-        cuda.syncthreads()
-        y[b * 64 + t] = s[t]
     """),
     ("three_sums", """
         s = cuda.shared.array(64, np.float32)
@@ -644,16 +553,6 @@ variants = [
         y[i] = total
     """),
     ("block_total", """
-        s = cuda.shared.array(128, np.float32)
-        s[t] = x[b * 128 + t]
-        for k in range(7):
-            cuda.syncthreads()
-            if t % (2 << k) == 0:
-                s[t] += s[t + (1 << k)]
-        if t == 0:
-            y[b] = s[0]
-    """),
-    ("block_total", """
         s = cuda.shared.array(4, np.float32)
         v = x[b * 128 + t]
         for k in range(5):
@@ -663,23 +562,6 @@ variants = [
         cuda.syncthreads()
         if t == 0:
             y[b] = s[0] + s[1] + s[2] + s[3]
-    """),
-    ("warp_total", """
-        v = x[b * 32 + t]
-        for k in range(5):
-            v += cuda.shfl_xor_sync(-1, v, 1 << k)
-        if t == 7:
-            y[b] = v
-    """),
-    ("turned", """
-        s = cuda.shared.array(1056, np.float32)
-        tiles = n // 32
-        r, c = b // tiles, b % tiles
-        for k in range(32):
-            s[t * 33 + k] = x[(r * 32 + k) * n + c * 32 + t]
-        cuda.syncthreads()
-        for k in range(32):
-            y[(c * 32 + k) * n + r * 32 + t] = s[k * 33 + t]
     """),
     ("softmax_rows", """
         v = x[b * 32 + t]
@@ -706,22 +588,6 @@ variants = [
             s[t] = v
             cuda.syncthreads()
         y[t] = v
-    """),
-    ("product", """
-        p = cuda.shared.array(256, np.float32)
-        q = cuda.shared.array(256, np.float32)
-        tiles = n // 16
-        r, c = t // 16, t % 16
-        i, j = b // tiles * 16 + r, b % tiles * 16 + c
-        total = np.float32(0)
-        for k in range(0, n, 16):
-            p[r * 16 + c] = x[i * n + k + c]
-            q[r * 16 + c] = w[(k + r) * n + j]
-            cuda.syncthreads()
-            for m in range(16):
-                total += p[r * 16 + m] * q[m * 16 + c]
-            cuda.syncthreads()
-        y[i * n + j] = total
     """),
     ("block_scan", """
         s = cuda.shared.array(2, np.float32)
@@ -760,6 +626,29 @@ def test_a_puzzle_solved_by_other_means_is_told_why(name, body, says):
 def test_a_puzzle_may_be_solved_in_another_way(name, body):
     space = of_source(puzzles.read_text(encoding="utf-8"))
     space[f"check_{name}"](kernel_of(space, name, body))
+
+
+@pytest.mark.parametrize("name", sorted({name for name, *_ in mistakes}))
+def test_each_limit_is_what_the_solution_uses(name):
+    """With any of them lower by one the solution itself is refused."""
+    space, cases = of_source(puzzles.read_text(encoding="utf-8")), []
+    space["judge"] = lambda kernel, case: cases.append(case)
+    space[f"check_{name}"](space[name])
+    # What is shared may be loaded, and waited for, in more ways than one; so may a
+    # neighbour's number.
+    loose, lowered = {"three_sums": ["x"]}.get(name, []), []
+    for case in cases:
+        for key in ("each", "loads", "sectors"):
+            of_key = getattr(case, key)
+            for array in of_key if key != "each" else {*of_key} - {*loose}:
+                less = of_key | {array: of_key[array] - 1}
+                lowered.append(replace(case, **{key: less}))
+        if case.exchanges is not None:
+            lowered.append(replace(case, exchanges=case.exchanges - 1))
+    for case in lowered:
+        with pytest.raises(CaseFailed):
+            judge(space[name], case)
+    assert len(lowered) >= len(cases)
 
 
 def test_a_verdict_begins_with_the_launch():
