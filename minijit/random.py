@@ -43,7 +43,8 @@ from .transform.stop_gradient import stop_gradient
 def sampler(function, static_argnames=("shape", "dtype")):
     """A function that is traced once for each shape, and is one call in a program.
 
-    Outside of any it runs operation by operation: new shapes are common there.
+    Outside of any it runs operation by operation: new shapes are common there.  One
+    with a loop is jitted as a whole, since its loop would be compiled in any case.
     """
     jitted = jit(function, static_argnames=static_argnames)
 
@@ -941,7 +942,7 @@ def gamma_samples_jvp(log_space, primals, tangents):
     return out, tangents[1] * (lax.random_gamma_grad(alpha, sample) / sample)
 
 
-@partial(sampler, static_argnames=("shape", "dtype", "log_space"))
+@partial(jit, static_argnames=("shape", "dtype", "log_space"))
 def gamma_sampler(data, a, *, shape, dtype, log_space):
     return gamma_samples(data, to_dtype(a, dtype, shape), log_space)
 
@@ -1112,7 +1113,7 @@ def poisson_large(data, rate, shape):
     return first_accepted(data, shape, rate.dtype, proposed)
 
 
-@sampler
+@partial(jit, static_argnames=("shape", "dtype"))
 def poisson_sampler(data, lam, *, shape, dtype):
     lam = jnp.broadcast_to(lam, shape)
     # NaN counts as small: its loop does not begin.
@@ -1208,7 +1209,7 @@ def binomial_large(data, count, p, shape):
     return first_accepted(data, shape, p.dtype, proposed)
 
 
-@sampler
+@partial(jit, static_argnames=("shape", "dtype"))
 def binomial_sampler(data, n, p, *, shape, dtype):
     """Draws for p below one half, and turns the result round for the rest."""
     n = jnp.broadcast_to(n, shape)

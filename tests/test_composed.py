@@ -12,7 +12,7 @@ from test_every_function import tables
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.ops import composed, linalg, prng
+from minijit.ops import composed, linalg, prng, special
 from minijit.trace import plans
 from minijit.trace.api import calls
 from minijit.trace.core import BottomTrace, current
@@ -111,6 +111,54 @@ def test_the_words_behind_other_samples_earn_a_program_alone(free):
     assert lax.scan.traces.count == before
     assert all(bits(f(key, (6,))) == wanted for _ in range(5))
     assert steps_of(lambda: f(key, (6,))) > 1
+
+
+@pytest.mark.parametrize("name", ["softplus", "celu", "logaddexp"])
+def test_a_rule_for_derivatives_keeps_no_function_from_being_recorded(name):
+    module = jnp if name == "logaddexp" else nn
+    function, seen = calls.underlying(getattr(module, name)), []
+    given = [jnp.asarray(x)] * (2 if name == "logaddexp" else 1)
+    f = fresh(lambda *xs: seen.append(current.trace) or function(*xs))
+    wanted = bits(f(*given))
+    found = [bits(f(*given)) for _ in range(composed.RECORD // composed.CALL)]
+    assert found == [wanted] * len(found) and 1 < len(seen) < len(found)
+    slope = mj.grad(lambda a: f(*[a] * len(given)).sum())(given[0][:3])
+    expected = mj.grad(lambda a: function(*[a] * len(given)).sum())(given[0][:3])
+    np.testing.assert_array_equal(slope, expected)
+
+
+@pytest.mark.parametrize("call", [
+    lambda key: mj.random.gamma(key, 2.0, (5,)),
+    lambda key: mj.random.poisson(key, 3.0, (5,)),
+    lambda key: mj.random.binomial(key, 9, 0.3, (5,)),
+    lambda key: mj.random.beta(key, 2.0, 3.0, (5,)),
+])  # fmt: skip
+def test_samples_by_a_loop_are_compiled_once(call):
+    first = call(mj.random.key(0))
+    count = lax.scan.traces.count
+    again = [call(mj.random.key(i)) for i in (0, 1)]
+    assert lax.scan.traces.count == count and bits(again[0]) == bits(first)
+    assert bits(again[1]) != bits(first)
+
+
+def test_an_index_with_arrays_counts_as_what_it_spares():
+    f, a = fresh(jnp.take), jnp.asarray(x)
+    i = jnp.asarray([3, 1, 1])
+    assert steps_of(lambda: f(a, i)) > calls.MANY
+    seen = [bits(f(a, i)) for _ in range(composed.RECORD // composed.CALL)]
+    own = f.__closure__[[*f.__code__.co_freevars].index("composed")].cell_contents
+    known, = own.calls.values()
+    assert type(known) is composed.Recorded and seen == [bits(a[i])] * len(seen)
+
+
+@pytest.mark.parametrize("name", ["erf", "bessel_i1e", "lgamma"])
+def test_what_scipy_takes_long_for_is_compiled_for_shorter_arrays(name):
+    f = getattr(lax, name)
+    short, long = (np.linspace(0.1, 3, n, dtype=np.float32) for n in (4000, 5000))
+    plan = lambda a: plans.plan_for(getattr(special, f"{name}_p"), [a.aval], {})
+    for a, compiled in ((jnp.asarray(short), False), (jnp.asarray(long), True)):
+        assert (plan(a)[1].__module__ == composed.__name__) is compiled
+        np.testing.assert_allclose(f(a), mj.jit(f)(a), rtol=1e-6)
 
 
 def test_large_operations_that_are_exact_make_nothing_a_program_at_once():

@@ -131,3 +131,18 @@ def test_a_special_function_is_arithmetic_in_one_kernel(name, dtype):
     info = np.finfo(dtype)
     atol = 4 * info.eps if name == "gammaln" else info.tiny
     np.testing.assert_allclose(found, wanted, 16 * info.eps, atol)
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("name", ["erf", "i0e", "i1e"])
+def test_quotients_in_float32_are_right_to_a_few_units(name):
+    f = getattr(special, name)
+    near, far = np.linspace(-9, 9, 30_001), np.geomspace(1e-30, 1e30, 5_000)
+    x = np.concatenate([near, far, [0.0, -0.0, np.inf, -np.inf]]).astype(np.float32)
+    wanted = getattr(scipy.special, name)(x.astype(np.float64))
+    unit = np.spacing(np.abs(wanted).astype(np.float32)).astype(np.float64)
+    found = np.asarray(mj.jit(f)(x))
+    assert (np.abs(found - wanted) / unit).max() < 5.5
+    assert np.isnan(mj.jit(f)(np.full(3, np.nan, np.float32))).all()
+    if name == "erf":
+        assert np.abs(found).max() == 1 and np.signbit(found[-3])

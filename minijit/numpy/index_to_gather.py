@@ -19,7 +19,7 @@ from ..ops.scatter import (
 from ..trace import dtypes
 from ..trace.array import aval_of, to_numpy
 from ..trace.base.errors import HERE, user_level
-from ..trace.core import Tracer, operators
+from ..trace.core import Tracer, current, operators
 from ..trace.numpy_values import broadcast_in_dim_values
 from ..trace.primitives import broadcast_in_dim, concatenate, convert, squeeze
 from ..trace.slicing import rev
@@ -37,6 +37,10 @@ from .slicing import (
     take_basic,
     wrap_entries,
 )
+
+# As how many primitives reading an index with arrays in it counts: outside of traces
+# NumPy does what they would do, to wrap and to stack the arrays.
+READ = 4
 
 
 def take_index(
@@ -66,6 +70,7 @@ def take_index(
     if is_basic(entries) and not has_to_fill(entries, shape, mode):
         return take_basic(x, entries, shape)
     form = gather_form(shape, entries, contiguous)
+    current.bottom.steps += READ
     if 0 in form.shape:
         return broadcast_in_dim(np.zeros((), aval_of(x).dtype), form.shape, ())
     result = gather(

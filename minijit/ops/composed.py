@@ -55,6 +55,7 @@ from ..transform.control_flow.branches import cond_p
 from ..transform.control_flow.while_and_scan import scan_p, while_p
 from ..transform.custom.custom_derivatives import custom_jvp_p, custom_vjp_p
 from ..transform.derivatives.linearize import add_any_p
+from ..transform.equations import inline_calls
 from ..transform.pieces import compiled, jaxpr_of, loop_traces
 from ..transform.stop_gradient import stop_gradient_p
 from . import bits, cumulative, elementary, prng, rounding, scatter, sorting, windows
@@ -147,7 +148,8 @@ class Composed:
             return None
         if closed.out_avals != [x.aval for x in known]:
             return None
-        closed = drop_dead(closed)
+        # Rules of derivatives are not asked for here.
+        closed = drop_dead(inline_calls(closed, with_rules))
         eqns, exact = closed.jaxpr.eqns, is_exact(closed)
         run = by_numpy(closed, exact)
         if exact and not config.fast_math and not all(map(is_view, eqns)):
@@ -401,6 +403,7 @@ exact_of_integers = {
 exact_of_keys = {prng.random_wrap_p, prng.random_unwrap_p}
 # If what they call is.
 exact_calls = {jit_p, cond_p, scan_p, while_p, custom_jvp_p, custom_vjp_p}
+with_rules = frozenset({custom_jvp_p, custom_vjp_p})
 
 
 def is_view(eqn):

@@ -3,25 +3,24 @@
 from functools import partial
 
 from ..trace.base.errors import on_behalf_of
-from ..trace.jaxprs.jaxpr import Var, literal_value
+from ..trace.jaxprs.jaxpr import ClosedJaxpr, Var, literal_value
 from ..trace.jaxprs.memory import memoised
 from ..trace.jit.jit import jit_p
 from .closed_jaxprs import apply_closed, info_of, trace_closed
 
 
 @memoised
-def inline_calls(closed):
-    """The same jaxpr without calls of jitted functions: a cut must see all values."""
+def inline_calls(closed, calls=frozenset({jit_p})):
+    """The same jaxpr without calls by these primitives, as of jitted functions."""
     jaxpr = closed.jaxpr
-    while any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
-        closed = trace_closed(
-            partial(apply_inlined, closed), closed.in_avals, info_of(closed, "inline")
-        )
+    while any(eqn.primitive in calls for eqn in jaxpr.eqns):
+        apply = partial(apply_inlined, closed, calls)
+        closed = trace_closed(apply, closed.in_avals, info_of(closed, "inline"))
         jaxpr = closed.jaxpr
     return closed
 
 
-def apply_inlined(closed, *args):
+def apply_inlined(closed, calls, *args):
     """Replay a jaxpr, and the jaxprs it calls, in place of the calls."""
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     env |= zip(closed.jaxpr.invars, args, strict=True)
@@ -31,8 +30,9 @@ def apply_inlined(closed, *args):
 
     for eqn in closed.jaxpr.eqns:
         values = map(read, eqn.invars)
-        if eqn.primitive is jit_p:
-            outs = apply_closed(eqn.params["jaxpr"], *values)
+        if eqn.primitive in calls:
+            called, = (x for x in eqn.params.values() if isinstance(x, ClosedJaxpr))
+            outs = apply_closed(called, *values)
         else:
             with on_behalf_of(eqn.source):
                 outs = eqn.primitive.bind(*values, **eqn.params)

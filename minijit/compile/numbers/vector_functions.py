@@ -5,7 +5,18 @@
 
 import math
 
-from .coefficients import CBRT, ERF, ERF32, ERFC, ERFC32, EXP_RANGE, LGAMMA
+from .coefficients import (
+    BESSEL32,
+    CBRT,
+    ERF,
+    ERF32,
+    ERF_ABOVE32,
+    ERF_BELOW32,
+    ERFC,
+    ERFC32,
+    EXP_RANGE,
+    LGAMMA,
+)
 from .scalar_forms import (
     FLOAT32,
     FLOAT64,
@@ -20,6 +31,7 @@ from .scalar_forms import (
     scalar_forms,
     where,
 )
+from .special_forms import bessel
 from .vector_math import (
     INF,
     LN2,
@@ -168,17 +180,21 @@ integer_remainder = scalar_forms["rem"]
 
 
 def erf32(x):
-    """Two polynomials, the second in the exponent."""
-    size, z = abs(x), x * x
-    small = polynomial(z, *ERF32)
-    t = limited(size, 0.0, 10.0)
-    r = muladd(t, t.like(-1.72853470e-5), 3.83197126e-4)
-    u = muladd(t, t.like(-3.88396438e-3), 2.42546219e-2)
-    r = muladd(r, t * t, u)
-    for c in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
-        r = muladd(r, t, c)
-    large = 1.0 - muladd(r, t, -t).apply("exp")
-    return where(size > 0.927734375, copysign(large, x), muladd(small, x, x))
+    """A quotient of polynomials, up to where the result is 1."""
+    size = limited(abs(x), 0.0, 3.92)
+    z = size * size
+    result = size * (polynomial(z, *ERF_ABOVE32) / polynomial(z, *ERF_BELOW32))
+    return copysign(where(result > 1.0, 1.0, result), x)
+
+
+def bessel32(x, n):
+    """exp(-x) I_n(x) for x from 0: a quotient up to 8, then a polynomial in 1 / x."""
+    above, below, tail = BESSEL32[n]
+    small, large = limited(x, 0.0, 8.0), where(x < 8.0, 8.0, x)
+    near = polynomial(small, *above) / polynomial(small, *below)
+    near = small * near if n else near
+    far = polynomial(1.0 / large, *tail) / large.apply("sqrt")
+    return where(x < 8.0, near, far)
 
 
 def erf_of_size(x):
@@ -255,6 +271,11 @@ scalar_forms |= {
     "rem": remainder,
     "erf": by_dtype(erf32, erf64),
     "erfc": erfc,
+    "bessel_i0e": by_dtype(lambda x: bessel32(abs(x), 0), lambda x: bessel(abs(x), 0)),
+    "bessel_i1e": by_dtype(
+        lambda x: copysign(bessel32(abs(x), 1), x),
+        lambda x: copysign(bessel(abs(x), 1), x),
+    ),
     # That of the C library is right near the zeros between negative whole numbers.
     "lgamma": by_dtype(lambda x: in_double(lgamma)(x, dtype=FLOAT32), lambda x: None),
 }
