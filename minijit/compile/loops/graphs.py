@@ -104,26 +104,28 @@ def substitute(roots, replacement, new=None):
       The list of the new roots.
     """
     new, todo = {} if new is None else new, list(reversed(roots))
-    steps, most = 0, allowance.get() or [math.inf]
+    steps, most = 0, (allowance.get() or [math.inf])[0]
     while todo:
-        # What is put into one another for ever grows within one call.
-        steps += 1
-        if steps > most[0]:
-            raise TooLong
-        expr = todo[-1]
-        if expr in new:
-            todo.pop()
-            continue
-        target = replacement(expr)
-        needed = expr.children() if target is None else (target,)
-        missing = [e for e in needed if e not in new]
-        if missing:
-            todo += reversed(missing)
-            continue
-        todo.pop()
-        parts = tuple([new[e] for e in needed])
-        same = target is None and parts == needed
-        new[expr] = expr if same else parts[0] if target else expr.rebuild(parts)
+        expr = todo.pop()
+        if expr is None:
+            # What the expression below needs is there.
+            expr, needed, target = todo.pop()
+            parts = tuple([new[e] for e in needed])
+            if target is not None:
+                new[expr] = parts[0]
+            else:
+                new[expr] = expr if parts == needed else expr.rebuild(parts)
+        elif expr not in new:
+            # What is put into one another for ever grows within one call.
+            steps += 1
+            if steps > most:
+                raise TooLong
+            target = replacement(expr)
+            needed = expr.children() if target is None else (target,)
+            if needed:
+                todo += ((expr, needed, target), None, *reversed(needed))
+            else:
+                new[expr] = expr
     spend(steps)
     return [new[root] for root in roots]
 

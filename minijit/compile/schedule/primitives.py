@@ -471,25 +471,25 @@ def times_stored(body):
     return found
 
 
-def flat(body, most, stores):
+def flat(body, most, parts):
     """The body of a loop with loops and totals of so many steps at most written out.
 
     Arrays of the kernel's own become numbers, if each place of them is stored once.
 
     Args:
-      stores: how many there may be then.
+      parts: how many stores, and how many expressions, there may be then.
 
     Returns:
       A tuple of stores; or None if something is no short loop.
     """
-    if times_stored(body) > stores:
+    if times_stored(body) > parts:
         return None
-    result, held = [], {}
+    result, held, known, seen = [], {}, {}, set()
 
     def short(*axes):
         kinds = all(a.kind in ("loop", "reduce") for a in axes)
-        known = kinds and all(isinstance(a.extent, int) for a in axes)
-        return known and math.prod(a.extent for a in axes) <= most
+        fixed = kinds and all(isinstance(a.extent, int) for a in axes)
+        return fixed and math.prod(a.extent for a in axes) <= most
 
     def value_of(expr):
         if expr in held:
@@ -513,20 +513,26 @@ def flat(body, most, stores):
             if not isinstance(stmt, Store) or stmt.combine:
                 return False
             *index, value = substitute(list(stmt.uses()), names.get)
-            *index, value = substitute([*index, value], value_of)
+            *index, value = substitute([*index, value], value_of, known)
+            seen.update(postorder([*index, value], seen))
+            if len(seen) > parts:
+                return False
             if stmt.buffer.space != "cache":
                 result.append(Store(stmt.buffer, tuple(index), value))
             elif free_axes(index):
                 return False
             else:
-                held[Load(stmt.buffer, tuple(index))] = value
+                place = Load(stmt.buffer, tuple(index))
+                if place in known:
+                    # What was computed from it had another value there.
+                    known.clear()
+                held[place] = value
         return True
 
     if not take(body, {}):
         return None
-    parts = postorder(expressions(result))
     left = any(type(e) is Reduce or type(e) is Load and e.buffer.space == "cache"
-               for e in parts)  # fmt: skip
+               for e in seen)  # fmt: skip
     return None if left else tuple(result)
 
 

@@ -208,8 +208,7 @@ def short_rows(body):
     works = totals_in(inside) or any(isinstance(s, For) for s in inside)
     if not loops or not works or loops[-1].axis.extent < SHORT or is_vector(inside):
         return
-    stores = flat(inside, SHORT, MOST)
-    if not stores or len(postorder(expressions(stores))) > MOST:
+    if not (stores := flat(inside, SHORT, MOST)):
         return
     axis = loops[-1].axis
     around = [loop.axis for loop in loops[:-1]]
