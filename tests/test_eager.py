@@ -278,6 +278,50 @@ def test_the_steps_of_a_call(monkeypatch, call, most):
     assert python_calls(call) <= most
 
 
+@pytest.mark.parametrize("x", [
+    jnp.arange(6).reshape(3, 2), jnp.arange(3.0), jnp.zeros((0, 3)), jnp.ones((2, 0)),
+    jnp.asarray([True, False]), jnp.broadcast_to(1.5, (3, 2)),
+])  # fmt: skip
+def test_rows_are_taken_without_an_operation(x):
+    before = trace_core.current.trace.steps
+    rows = list(x)
+    assert trace_core.current.trace.steps == before
+    assert [row.aval for row in rows] == [x[i].aval for i in range(len(x))]
+    for row, value in zip(rows, x.numpy(), strict=True):
+        np.testing.assert_array_equal(row.numpy(), value)
+        assert not row.numpy().flags.writeable
+    assert [r.tolist() for r in reversed(x)] == x.tolist()[::-1]
+
+
+@pytest.mark.chapter(16)
+def test_rows_of_keys_are_keys():
+    from minijit import random
+
+    keys = random.split(random.key(3), 4)
+    before = trace_core.current.trace.steps
+    rows = list(keys)
+    assert trace_core.current.trace.steps == before
+    assert [row.aval for row in rows] == [keys[i].aval for i in range(4)]
+    assert [str(row) for row in rows] == [str(keys[i]) for i in range(4)]
+
+
+@pytest.mark.chapter(16)
+def test_rows_are_operations_where_somebody_looks():
+    from minijit import jit, make_jaxpr
+
+    x = jnp.ones((3, 2))
+    assert str(make_jaxpr(lambda x: [*x])(x)).count(" slice[") == 3
+    assert str(make_jaxpr(lambda: [*x])()).count(" slice[") == 3
+    assert [row.tolist() for row in jit(lambda x: [*x])(x)] == x.tolist()
+    bad = jnp.array([1.0, jnp.nan])
+    config.update("debug_nans", True)
+    try:
+        with pytest.raises(FloatingPointError):
+            list(bad)
+    finally:
+        config.update("debug_nans", False)
+
+
 @pytest.mark.chapter(12)
 def test_arrays_of_equal_types_have_one_plan(monkeypatch):
     x, made = jnp.arange(7.0), []

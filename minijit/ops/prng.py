@@ -381,7 +381,7 @@ class KeyArray(ArrayImpl):
     def __iter__(self):
         if not self.shape:
             raise TypeError("iteration over a 0-d key array")
-        return iter([self[i] for i in range(self.shape[0])])
+        return super().__iter__()
 
 
 def no_number(name):
