@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from harness import refused
 
-from minijit.ops.sorting import candidates, sort, top_k
+from minijit import jit
+from minijit.ops.sorting import candidates, sort, top_k, top_k_numpy
 from minijit.trace.array import wrap
 
 pytestmark = pytest.mark.chapter(16)
@@ -80,6 +81,50 @@ def test_top_k_of_many(dtype, shape, k, most):
     values, indices = top_k(wrap(x), k)
     assert np.array_equal(indices, order)
     assert np.array_equal(values, np.take_along_axis(x, order, -1))
+
+
+def hard_rows(dtype, mode, shape):
+    """Rows of random elements, of few, the ends among them, or of the least alone."""
+    rng = np.random.default_rng(1)
+    if np.dtype(dtype).kind in "iu":
+        ends = np.iinfo(dtype)
+        few = np.array([ends.min, ends.max, 0, 1], dtype)
+    else:
+        few = np.array([True, False] if dtype == "bool" else special).astype(dtype)
+    if mode == "few":
+        return rng.choice(few, shape)
+    if mode == "least":
+        least = few[0] if few.dtype.kind in "iu" else np.zeros((), few.dtype)
+        return np.full(shape, least)
+    is_integer = few.dtype.kind in "iu"
+    x = rng.integers(-100, 100, shape) if is_integer else rng.normal(size=shape)
+    return x.astype(dtype)
+
+
+@pytest.mark.chapter(25)
+@pytest.mark.parametrize("mode", ["random", "few", "least"])
+@pytest.mark.parametrize("dtype", [
+    "bool", "int8", "uint16", "int32", "uint32", "float16", "bfloat16", "float32",
+])  # fmt: skip
+def test_the_few_largest_are_found_in_passes(dtype, mode):
+    for shape, axis in (((3, 40), 1), ((40, 3), 0), ((2, 9, 300), 2), ((20_000,), 0)):
+        x = hard_rows(dtype, mode, shape)
+        for k in {1, 2, min(8, shape[axis])}:
+            run = jit(lambda x, k=k, axis=axis: top_k(x, k, axis=axis))
+            values, places = run(x)
+            wanted = top_k_numpy(x, k=k, axis=axis)
+            assert np.array_equal(places, wanted[1])
+            kept = wanted[0] == wanted[0]
+            assert np.array_equal(bits(values)[kept], bits(wanted[0])[kept])
+            assert np.isnan(np.asarray(values, "f4")[~kept]).all()
+            assert run.lower(x).compile().executable.fallbacks == ()
+
+
+@pytest.mark.chapter(25)
+def test_what_is_sorted_is_left_to_numpy():
+    for x, k in ((np.zeros((3, 40), "f4"), 9), (np.zeros(40_000, "f4"), 2)):
+        run = jit(lambda x, k=k: top_k(x, k)).lower(x).compile().executable
+        assert [name for name, _ in run.fallbacks] == ["top_k"]
 
 
 def test_few_candidates_are_sorted():

@@ -76,6 +76,7 @@ expansions = Stage(
     "direct_convolutions",  # as loops of our own
     "patches",  # other convolutions, as products
     "in_real_products",  # products of complex numbers
+    "few_largest",  # in passes over rows
     "with_own_results",  # an array for each result
 )
 

@@ -13,20 +13,27 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..compile.lower.walk import fallbacks
+from ..compile.pipeline import expansions
 from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
+from ..trace.dtypes import bfloat16
 from ..trace.numpy_values import widen
+from ..trace.plans import size_of, worth
 from ..trace.shape_checks import anything, canonicalize_axis, check_kind, is_kind
 from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import batch_rules, lanes_at
 from ..transform.derivatives.linearize import linearize_rules
+from ..transform.equations import rename_inputs
+from ..transform.pieces import jaxpr_of
 from . import scatter
+from .bits import bitcast_convert_type, shift_left, shift_right_arithmetic
 
 sort_p = Primitive("sort", multiple_results=True)
 top_k_p = Primitive("top_k", multiple_results=True)
@@ -224,6 +231,8 @@ def total_order(x):
 
 shape_rules |= {sort_p: sort_shape, top_k_p: top_k_shape}
 eval_rules |= on_numpy({sort_p: sort_numpy, top_k_p: top_k_numpy})
+# NumPy goes through the elements several times.
+worth |= {top_k_p: lambda aval: 8 * size_of(aval)}
 
 
 def take_along(x, positions, axis):
@@ -273,3 +282,95 @@ def top_k_batch(lanes, axes, x, *, k, axis):
 
 batch_rules |= {sort_p: sort_batch, top_k_p: top_k_batch}
 fallbacks |= {p: "sorting is left to NumPy" for p in (sort_p, top_k_p)}
+
+
+# ---- the few largest, one after another, in loops of our own
+
+# How many passes take no longer than to leave aside what cannot be among the largest,
+# and how long the rows may be.
+MOST_PASSES, LONG_ROW = 8, 1 << 15
+
+
+def few_largest(x, *, k, axis, word):
+    """What `top_k` means, in k passes over x: each finds the largest that is below.
+
+    An element and its place are one integer, a `word`, so that no two are equal.
+    """
+    n, shape = x.shape[axis], x.shape
+    bits = n.bit_length()
+    number = lambda value, like: lax.full(like.shape, lax.convert(value, word))
+    backwards = lambda places: lax.sub(number(n - 1, places), places)
+    places = lax.broadcasted_iota(np.dtype(np.int32), shape, axis)
+    keys = lax.convert(as_integers(x), word)
+    both = shift_left(keys, number(bits, keys))
+    both = lax.bitwise_or(both, backwards(lax.convert(places, word)))
+    found, kept = [], both
+    for _ in range(k):
+        found.append(lax.expand_dims(lax.reduce_max(kept, (axis,)), (axis,)))
+        last = lax.broadcast_in_dim(found[-1], shape, tuple(range(len(shape))))
+        least = number(np.iinfo(word).min, both)
+        kept = lax.select(lax.lt(both, last), both, least)
+    found = lax.concatenate(found, axis)
+    places = backwards(lax.bitwise_and(found, number((1 << bits) - 1, found)))
+    keys = shift_right_arithmetic(found, number(bits, found))
+    return [from_integers(keys, x.dtype), lax.convert(places, np.dtype(np.int32))]
+
+
+def as_integers(x):
+    """`total_order` in primitives."""
+    if x.dtype.kind in "biu":
+        return x
+    return turned(bitcast_convert_type(x, np.dtype(f"i{x.dtype.itemsize}")))
+
+
+def from_integers(keys, dtype):
+    """What `as_integers` made these integers of."""
+    if dtype.kind in "biu":
+        return lax.convert(keys, dtype)
+    bits = lax.convert(keys, np.dtype(f"i{dtype.itemsize}"))
+    return bitcast_convert_type(turned(bits), dtype)
+
+
+def turned(bits):
+    """All bits but the sign are turned of what is negative: its own inverse."""
+    number = lambda value: lax.full(bits.shape, lax.convert(value, bits.dtype))
+    sign = shift_right_arithmetic(bits, number(8 * bits.dtype.itemsize - 1))
+    rest = number(np.iinfo(bits.dtype).max)
+    return lax.bitwise_xor(bits, lax.bitwise_and(sign, rest))
+
+
+def word_for(eqn):
+    """The integer for an element and its place, if passes over the rows of a `top_k`
+    are what takes least; or None."""
+    if eqn.primitive is not top_k_p or not 0 < eqn.params["k"] <= MOST_PASSES:
+        return None
+    aval = eqn.invars[0].aval
+    n = aval.shape[eqn.params["axis"]]
+    bits = 8 * aval.dtype.itemsize + n.bit_length()
+    known = aval.dtype.kind in "biuf" or aval.dtype == bfloat16
+    if not known or bits >= 64 or n > LONG_ROW:
+        return None
+    return np.dtype(np.int32 if bits < 32 else np.int64)
+
+
+def in_passes(jaxpr):
+    """A jaxpr without those `top_k` that are few passes over rows."""
+    eqns = []
+    for eqn in jaxpr.eqns:
+        word = word_for(eqn)
+        eqns += [eqn] if word is None else passes_of(eqn, word)
+    return jaxpr.replace(eqns=tuple(eqns))
+
+
+def passes_of(eqn, word):
+    """The equations in place of that of a `top_k`."""
+    given = partial(few_largest, **eqn.params, word=word)
+    jaxpr = jaxpr_of(given, [eqn.invars[0].aval], "top_k").jaxpr
+    names = dict(zip(jaxpr.invars, eqn.invars, strict=True))
+    names |= zip(jaxpr.outvars, eqn.outvars, strict=True)
+    renamed = (rename_inputs(e, names) for e in jaxpr.eqns)
+    outvars = lambda e: tuple(names.get(v, v) for v in e.outvars)
+    return [e.replace(outvars=outvars(e), source=eqn.source) for e in renamed]
+
+
+expansions |= {"few_largest": in_passes}
