@@ -117,13 +117,16 @@ def in_a_fresh_process(code, enable_x64):
 
 @pytest.mark.chapter(16)
 def test_flags_of_the_command_line(monkeypatch):
-    flags = ["--jax_log_compiles=true", "--steps=3", "--jax_enable_x64=False"]
+    flags = ["--jax_log_compiles", "--steps=3", "--jax_enable_x64=False"]
+    flags += ["--jax_xla_profile_version=3"]
     monkeypatch.setattr("sys.argv", ["program.py", *flags])
     try:
         config.parse_flags_with_absl()
         assert config.log_compiles is True and config.enable_x64 is False
+        assert config.read("xla_profile_version") == 3
     finally:
         config.update("log_compiles", False)
+        config.update("xla_profile_version", 0)
     monkeypatch.setattr("sys.argv", ["program.py", "--jax_nope=1"])
     with pytest.raises(AttributeError, match="nope"):
         config.parse_flags_with_absl()

@@ -4,6 +4,10 @@ import copy
 import functools
 import importlib
 import inspect
+import os
+import subprocess
+import sys
+import textwrap
 from functools import partial
 
 import numpy as np
@@ -75,6 +79,18 @@ def test_a_zero_is_made_of_a_residuals_shape_and_dtype(jit):
     assert jit(lambda x: mj.tree.map(jnp.zeros_like, linear_part(x))(2.0))(1.0) == 0.0
     consts = mj.make_jaxpr(linear_part(1.0))(1.0).consts
     assert [jnp.zeros(a.shape, a.dtype).aval for a in mj.eval_shape(lambda: consts)]
+
+
+conversions = [lax.convert_element_type, jnp.astype, jnp.asarray]
+
+
+@pytest.mark.parametrize("convert", conversions)
+def test_a_residual_is_converted_to_its_own_dtype(convert):
+    own = lambda x: mj.tree.map(lambda a: convert(a, a.dtype), linear_part(x))(2.0)
+    assert own(1.0) == mj.jit(own)(1.0) == linear_part(1.0)(2.0)
+    union = next(a for a in mj.tree.leaves(linear_part(1.0)) if a.dtype.kind == "O")
+    with pytest.raises(TypeError, match="not a valid array type"):
+        convert(jnp.ones(()), union.dtype)
 
 
 def test_of_a_residual_there_are_zeros_only():
@@ -255,7 +271,7 @@ def test_raw_words_are_no_keys_where_the_flag_says_so():
 def test_flags_have_jaxs_names_and_values():
     jax = pytest.importorskip("jax")
     enums = {"explicit_x64_dtypes"}  # There it is a number, here its name.
-    others = {"platforms", "platform_name", "default_device"} | enums
+    others = {"platforms"} | enums
     for name, value in jax.config.values.items():
         own = mj.config.own_name(name)
         assert own in mj.config.defaults, name
@@ -275,6 +291,55 @@ def test_flags_take_values_of_their_kind():
         flag(name, mj.config.defaults[name])
     with pytest.raises(ValueError, match="must be one of"):
         flag("jax_random_seed_offset", 1)
+
+
+def test_switches_and_numbers_of_flags():
+    flag, read = mj.config.update, mj.config.read
+    values = [("jax_enable_x64", 1), ("jax_scan3", None), ("jax_debug_nans", 0)]
+    values += [("jax_persistent_cache_min_compile_time_secs", 0)]
+    before = {name: read(name) for name, _ in values}
+    try:
+        for name, value in values:
+            flag(name, value)
+            assert type(read(name)) is (bool if "secs" not in name else int)
+            assert read(name) == bool(value)
+    finally:
+        for name, value in before.items():
+            flag(name, value)
+    # What fits a flag does not depend on what it was set to before.
+    with pytest.raises(ValueError, match="must be None or of type str"):
+        flag("jax_compilation_cache_dir", True)
+    flag("jax_xla_profile_version", True)
+    flag("jax_xla_profile_version", 0)
+    with pytest.raises(ValueError, match="must be one of"):
+        flag("jax_traceback_filtering", "never")
+
+
+def test_flags_in_jaxs_environment():
+    """JAX_ENABLE_X64=1 and its like mean what they mean to JAX."""
+    code = """
+        import minijit.as_jax, jax
+        for name in names: print(getattr(jax.config, f"jax_{name}"))
+    """
+    texts = {
+        "enable_x64": "1",
+        "default_prng_impl": "rbg",
+        "threefry_partitionable": "no",
+        "persistent_cache_min_compile_time_secs": "0",
+        "compilation_cache_max_size": "7",
+        "numpy_rank_promotion": "raise",
+    }
+    env = {f"JAX_{name.upper()}": text for name, text in texts.items()}
+    env |= {"JAX_OF_NO_FLAG": "1", "MINIJIT_NUMPY_RANK_PROMOTION": "warn"}
+    code = f"names = {[*texts]}\n{textwrap.dedent(code)}"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | env, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert run.stdout.split() == ["True", "rbg", "False", "0.0", "7", "warn"]
+    env = os.environ | {"JAX_ENABLE_X64": "perhaps"}
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True)
+    assert b"enable_x64 must be a bool, got 'perhaps'" in run.stderr
 
 
 def test_what_is_captured_may_be_a_tuple_that_adds_in_its_own_way():

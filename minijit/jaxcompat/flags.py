@@ -7,8 +7,11 @@ A flag either is accepted, since no program's results depend on it here, or it h
 one value that minijit computes with, and any other is refused.
 """
 
+import os
 import sys
+from contextlib import suppress
 from functools import partial
+from numbers import Real
 
 from ..trace.api import calls
 from ..trace.base.config import config
@@ -43,11 +46,7 @@ accepted = (
         pprint_use_color ragged_dot_use_ragged_dot_instruction
         sort_devices_by_process_index use_direct_linearize use_shardy_partitioner
     """),
-    (None, """
-        compilation_cache_dir cross_host_transfer_timeout_seconds
-        cross_host_transfer_transfer_size hlo_source_file_canonicalization_regex
-        pjrt_client_create_options source_url_schema
-    """),
+    (None, "cross_host_transfer_timeout_seconds cross_host_transfer_transfer_size"),
     (0, """
         captured_constants_report_frames mock_num_gpu_processes
         persistent_cache_min_entry_size_bytes serialization_version xla_profile_version
@@ -76,6 +75,12 @@ accepted = (
     ("xla_gpu_per_fusion_autotune_cache_dir", "persistent_cache_enable_xla_caches"),
 )
 
+# Those that have no value without being told, and then a text.
+texts = """
+    compilation_cache_dir hlo_source_file_canonicalization_regex
+    pjrt_client_create_options source_url_schema
+""".split()
+
 # flag -> the values that it may have, the first one as long as nobody says another.
 levels = "O0 O1 O2 O3".split()
 words = {
@@ -96,7 +101,7 @@ guards = (
 # flag -> (its value, other values that mean the same here).
 fixed = {
     "platforms": (None, "", "cpu"),
-    "platform_name": (None, "", "cpu"),
+    "platform_name": ("", None, "cpu"),
     "num_cpu_devices": (-1, 1, None),
     "no_tracing": (False,),
     "no_execution": (False,),
@@ -108,10 +113,14 @@ fixed = {
 }
 fixed |= {name: (None, *guard_levels) for name in guards}
 
+# A number with a point may be whole as well.
+kinds = {bool: None, type(None): None, float: Real}
 for _default, _names in accepted:
-    _kind = None if isinstance(_default, bool | None) else type(_default)
+    _kind = kinds.get(type(_default), type(_default))
     for _name in _names.split():
         config.define(_name, _default, "accepted for JAX's sake", allowed=_kind)
+for _name in texts:
+    config.define(_name, None, "accepted for JAX's sake", allowed=str)
 for _name, _values in (fixed | words).items():
     config.define(_name, _values[0], "one of JAX's flags", allowed=_values)
 config.define(
@@ -124,6 +133,28 @@ config.define(
 config.renamed |= {"enable_checks": "debug_checks", "x64_enabled": "enable_x64"}
 
 
+def update_from_text(name, text):
+    """Set a flag to what a text says: a command line, or the environment."""
+    config.read(name)
+    default = config.defaults[config.own_name(name)]
+    known = {"none": None}
+    if isinstance(default, bool):
+        known |= dict.fromkeys("true t yes y on 1".split(), True)
+        known |= dict.fromkeys("false f no n off 0".split(), False)
+    elif isinstance(default, int | float):
+        with suppress(ValueError):
+            known[text.lower()] = type(default)(text)
+    config.update(name, known.get(text.lower(), text))
+
+
+def from_jax_environment():
+    """Set the flags that JAX would read from the environment: JAX_ENABLE_X64=1."""
+    for name in [name for name in os.environ if name.startswith("JAX_")]:
+        known = config.own_name(name.lower()) in config.values
+        if known and name.replace("JAX", "MINIJIT", 1) not in os.environ:
+            update_from_text(name.lower(), os.environ[name])
+
+
 def parse_flags_with_absl():
     """Set the flags that the program was started with, `--jax_NAME=value`.
 
@@ -133,9 +164,8 @@ def parse_flags_with_absl():
     absl = sys.modules.get("absl.flags")
     for text in sys.argv[1:]:
         name, equal, value = text.removeprefix("--").partition("=")
-        if text.startswith("--jax_") and equal:
-            known = {"true": True, "false": False, "none": None}
-            config.update(name, known.get(value.lower(), value))
+        if text.startswith("--jax_"):
+            update_from_text(name, value if equal else "true")
             if absl is not None and name not in absl.FLAGS:
                 absl.DEFINE_string(name, value, "one of JAX's flags")
 
@@ -149,7 +179,7 @@ def switch(name):
     other = partial(config.override, name)
 
     def setting(*args, **kwargs):
-        is_bool = isinstance(config.values[name], bool)
+        is_bool = isinstance(config.defaults[name], bool)
         return (of_bool if is_bool else other)(*args, **kwargs)
 
     return setting

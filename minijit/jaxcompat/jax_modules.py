@@ -14,6 +14,7 @@ does not is a `Missing`: it can be imported, and says what it is when it is used
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
 import sys
 import types
@@ -358,6 +359,8 @@ def install():
             "JAX itself is imported already, and two cannot have one name.\n"
             f"  Instead: import {package}.as_jax before anything that imports jax."
         )
+    if any(name.startswith("JAX_") for name in os.environ):
+        import_mine("jaxcompat.flags").from_jax_environment()
     if finder not in sys.meta_path:
         sys.meta_path.insert(0, finder)
 

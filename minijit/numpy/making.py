@@ -71,7 +71,7 @@ def array(
     if order not in (None, "K"):
         raise NotImplementedError("Only implemented for order='K'")
     weak_type = dtype is None and dtypes.is_weakly_typed(object)
-    dtype = None if dtype is None else dtypes.user_dtype(dtype, "array")
+    dtype = None if dtype is None else dtypes.user_dtype(dtype, "array", object)
     result = from_parts(object, dtype)
     result = convert(result, result.dtype if dtype is None else dtype, weak_type)
     if copy and isinstance(object, Array) and result is object:
@@ -343,7 +343,7 @@ def astype(
 ) -> Array:
     """The array with another dtype.  JAX: `jnp.astype`."""
     x, = arrays("astype", x)
-    dtype = dtypes.user_dtype(float if dtype is None else dtype, "astype")
+    dtype = dtypes.user_dtype(float if dtype is None else dtype, "astype", x)
     if x.dtype.kind == "c" and dtype.kind in "iuf":
         x = primitives.convert(x, np.dtype(f"f{x.dtype.itemsize // 2}"))
     result = convert(x, dtype)

@@ -371,10 +371,11 @@ def explicit_dtype(dtype, fun_name="dtype"):
     return canonical
 
 
-def user_dtype(dtype, fun_name):
-    """The dtype for an argument `dtype=` of the function `fun_name`.
+def user_dtype(dtype, fun_name, x=None):
+    """The dtype for an argument `dtype=` of the function `fun_name`, which is given x.
 
     `int`, `float` and `complex` stand for the default of their kind, as in JAX.
+    What carries a type without elements fits x alone, if x has that type.
 
     Raises:
       ValueError: for None, or an array in place of its dtype.
@@ -389,7 +390,9 @@ def user_dtype(dtype, fun_name):
             f"{fun_name} got an array as its dtype argument: "
             "instead of dtype=arr use dtype=arr.dtype."
         )
-    if isinstance(dtype, ExtendedDtype):
+    kind = carried_type(dtype)
+    same = kind is not None and kind == carried_type(getattr(x, "dtype", None))
+    if same or isinstance(dtype, ExtendedDtype):
         return dtype
     found = check_dtype(np.dtype(dtype), "dtype={!r} in {}", dtype, fun_name)
     return explicit_dtype(found, fun_name)

@@ -419,7 +419,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     gives 0; only zero gives False.  Complex to real drops the imaginary part, with
     NumPy's `ComplexWarning`.
     """
-    new_dtype = dtypes.user_dtype(new_dtype, "convert_element_type")
+    new_dtype = dtypes.user_dtype(new_dtype, "convert_element_type", operand)
     return convert(operand, new_dtype)
 
 

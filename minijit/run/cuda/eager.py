@@ -52,7 +52,7 @@ def evaluate(primitive, *args, **params):
     """The results of a primitive, on the GPU."""
     closed = operation(primitive, tuple(map(aval_of, args)), params)
     # What the compiler computes of constants is for the CPU.
-    with config.override("default_device", ""):
+    with config.override("default_device", None):
         run = compiled_call(closed, primitive.name, "cuda")
     results = run(*args)
     return results if primitive.multiple_results else results[0]

@@ -151,8 +151,8 @@ def to_device(x, device, *, stream=None):
 
 config.define(
     "default_device",
-    "",
-    'the device of jitted functions, such as "gpu"; "": the CPU',
+    None,
+    'the device of jitted functions, such as "gpu"; None: the CPU',
     changes_traces=True,
 )
 

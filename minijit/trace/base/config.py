@@ -33,8 +33,8 @@ class Overrides(threading.local):
 def from_environment(name, default):
     """The value that MINIJIT_<NAME> gives a flag, or its default."""
     text = os.environ.get(f"MINIJIT_{name.upper()}")
-    if text is None:
-        return default
+    if text is None or default is None:
+        return text or default
     if not isinstance(default, bool):
         return getattr(type(default), "from_text", type(default))(text)
     words = {"1": True, "true": True, "on": True, "yes": True}
@@ -104,10 +104,16 @@ class Config:
         self.make_process_keys()
 
     def check(self, name, value):
-        """The flag's own name, without `jax_` in front, if `value` fits it."""
+        """The flag's own name, without `jax_` in front, and its value, if it fits.
+
+        A switch takes 0, 1 and None as well, as in JAX.
+        """
         name = self.own_name(name)
-        if isinstance(self.read(name), bool) and not isinstance(value, bool):
-            raise TypeError(f"config option {name} must be a bool, got {value!r}")
+        self.read(name)
+        if isinstance(self.defaults[name], bool):
+            if value not in (None, False, True):
+                raise TypeError(f"config option {name} must be a bool, got {value!r}")
+            value = bool(value)
         allowed = self.allowed[name]
         if isinstance(allowed, type):
             if value is not None and not isinstance(value, allowed):
@@ -119,7 +125,7 @@ class Config:
             raise ValueError(
                 f"config option {name} must be one of {allowed} here, got {value!r}"
             )
-        return name
+        return name, value
 
     def own_name(self, name):
         """What a flag of JAX's is called here."""
@@ -141,7 +147,7 @@ class Config:
 
     def update(self, name: str, value: Any) -> None:
         """Set a flag for the whole process, as `jax.config.update` does."""
-        name = self.check(name, value)
+        name, value = self.check(name, value)
         try:
             self.values[name] = value
             self.make_process_keys()
@@ -154,7 +160,7 @@ class Config:
     @contextmanager
     def override(self, name, value):
         """Set a flag for this thread while a `with` block runs."""
-        name = self.check(name, value)
+        name, value = self.check(name, value)
         before = self.overrides.values
         self.overrides.values = {**before, name: value}
         try:
@@ -229,7 +235,10 @@ config.define("log_compiles", False, "print a line for each trace and each compi
 config.define("check_tracer_leaks", False, "raise where a tracer outlives its trace")
 config.define("debug_checks", False, "check every jaxpr and loop program made")
 config.define(
-    "traceback_filtering", "auto", '"off": errors show the frames of minijit as well'
+    "traceback_filtering",
+    "auto",
+    '"off": errors show the frames of minijit as well',
+    allowed=("auto", "off", "tracebackhide", "remove_frames", "quiet_remove_frames"),
 )
 
 
