@@ -716,3 +716,12 @@ def test_remainders_are_those_of_the_c_library_in_vectors(dtype, divisor):
     np.testing.assert_array_equal(found, want)
     zeros = want == 0
     np.testing.assert_array_equal(np.signbit(found)[zeros], np.signbit(want)[zeros])
+
+
+def test_functions_say_themselves_that_nothing_throws():
+    """llvmlite before 0.48 puts what is added to a function on its result."""
+    from minijit.run.llvm.engine import optimised
+
+    text = str(optimised("define i64 @same(i64 %x) {\n  ret i64 %x\n}\n"))
+    head, = [line for line in text.splitlines() if line.startswith("define")]
+    assert "nounwind" in text and "nounwind" not in head.partition("@")[0]

@@ -30,6 +30,9 @@ from .target import (
 def optimised(text, how="thorough"):
     """A module parsed, in a context of its own, and optimised."""
     llvm, machine = binding(), shared_machine(how)
+    # Nothing throws: without tables for that, the process has none to let go of.
+    # The text says so: llvmlite before 0.48 says it of a function's result instead.
+    text = re.sub(r"^(define .*) {$", r"\1 nounwind {", text, flags=re.MULTILINE)
     try:
         module = parsed(text)
     except RuntimeError as error:
@@ -40,9 +43,6 @@ def optimised(text, how="thorough"):
         ) from None
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
-    for function in module.functions:
-        # Nothing throws: without tables for that, the process has none to let go of.
-        function.add_function_attribute("nounwind")
     run_passes(module, machine, **pass_options[how])
     return module
 
