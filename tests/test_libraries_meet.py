@@ -1,5 +1,6 @@
 """What libraries written for JAX rely on, and no program says aloud."""
 
+import contextlib
 import copy
 import functools
 import importlib
@@ -313,6 +314,31 @@ def test_switches_and_numbers_of_flags():
     flag("jax_xla_profile_version", 0)
     with pytest.raises(ValueError, match="must be one of"):
         flag("jax_traceback_filtering", "never")
+
+
+def test_flags_as_states(without_jax):
+    """`jax._src.config` has an object for each flag; what JAX's test case sets fits."""
+    with mj.as_jax():
+        from jax._src import config
+
+    settings = {
+        "jax_enable_checks": True,
+        "jax_numpy_dtype_promotion": "strict",
+        "jax_numpy_rank_promotion": "raise",
+        "jax_traceback_filtering": "off",
+        "jax_legacy_prng_key": "error",
+    }
+    with contextlib.ExitStack() as stack:
+        before = {name: mj.config.read(name) for name in settings}
+        for name, value in settings.items():
+            stack.enter_context(config.config_states[name](value))
+            assert getattr(config, name.removeprefix("jax_")).value == value
+        assert sum(before[name] != settings[name] for name in settings) >= 4
+    assert before == {name: mj.config.read(name) for name in settings}
+    with mj.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="must be"):
+        mj.numpy_rank_promotion("never").__enter__()
+    with pytest.raises(AttributeError, match="nope"):
+        config.config_states["jax_nope"]
 
 
 def test_flags_in_jaxs_environment():

@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 from numbers import Real
 
-from ..trace.api import calls
 from ..trace.base.config import config
 from .plain_answers import guard_levels, matmul_precisions
 
@@ -173,21 +172,35 @@ def parse_flags_with_absl():
 config.parse_flags_with_absl = parse_flags_with_absl  # type: ignore[attr-defined]
 
 
-def switch(name):
-    """A context manager that sets a flag, as `jax.NAME(value)` does: a bool to True."""
-    of_bool = lambda new_val=True: config.override(name, new_val)
-    other = partial(config.override, name)
+class State:
+    """A flag as JAX has it: `state.value`, and `with state(value):`, a bool to True."""
 
-    def setting(*args, **kwargs):
-        is_bool = isinstance(config.defaults[name], bool)
+    def __init__(self, name):
+        self._name = name
+
+    value = property(lambda self: config.read(self._name))
+
+    def __call__(self, *args, **kwargs):
+        is_bool = isinstance(config.defaults[self._name], bool)
+        of_bool = lambda new_val=True: config.override(self._name, new_val)
+        other = partial(config.override, self._name)
         return (of_bool if is_bool else other)(*args, **kwargs)
 
-    return setting
+
+class States(dict):
+    """{"jax_NAME": its state}, made when it is asked for (`config.config_states`)."""
+
+    def __missing__(self, name):
+        config.read(name)
+        return self.setdefault(name, State(config.own_name(name)))
+
+
+config_states = States()
 
 
 def __getattr__(name):
-    """`thread_guard` and its like: what `switch` makes of each flag."""
+    """`thread_guard` and its like: the state of each flag."""
     flag = config.own_name(name)
     if name.startswith("_") or flag not in config.values:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return calls.explaining(switch(flag), f"minijit.{name}")
+    return config_states[name]

@@ -48,7 +48,7 @@ sources = {
     "_src.api": [""],
     "_src.api_util": ["api_util"],
     "_src.checkify": ["experimental.checkify", "ops.checks"],
-    "_src.config": ["trace.base.config"],
+    "_src.config": ["jaxcompat.flags", "trace.base.config"],
     "_src.core": ["core", "extend.core"],
     "_src.dtypes": ["dtypes"],
     "_src.flatten_util": ["flatten_util"],
