@@ -19,23 +19,6 @@ from minijit.transform.derivatives.linearize import linearize_rules
 from minijit.transform.derivatives.transpose import adding, transpose_rules
 
 
-def count_loads(kernel):
-    return sum(isinstance(e, Load) for e in postorder(expressions(kernel.body)))
-
-
-def check_count_loads(count_loads):
-    """`expressions` finds the roots in some statements, `postorder` all their parts."""
-
-    def count(function):
-        kernel, = lower(make_jaxpr(function)(np.ones((4, 4), np.float32))).kernels
-        return count_loads(kernel)
-
-    assert count(lambda x: jnp.sin(x) + x) == 1
-    assert count(lambda x: x + x.T) == 2
-    assert count(lambda x: x[0] * x[0] + x[1]) == 2
-    assert count(lambda x: jnp.zeros(3)) == 0
-
-
 def eager_policy(value):
     return None if value.cost == 0 else ("eager", "NumPy does it so")
 

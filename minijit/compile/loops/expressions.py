@@ -16,7 +16,6 @@ from . import expression_text as texts
 from .graphs import free_axes, nothing
 from .scalars import BOOL, INDEX, bits, certain, comparisons, dtype_bounds, interval_of
 
-# chapter 15
 interned: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 

@@ -66,52 +66,9 @@ def broadcast_in_dim(out, index, x, *, shape, broadcast_dimensions):
     return x.spread(tuple(index[d] for d in broadcast_dimensions))
 
 
-def affine(i, scale, offset):
-    """i * scale + offset, as an index expression."""
-    return op("add", op("mul", as_index(i), as_index(scale)), as_index(offset))
-
-
-def slice_(out, index, x, *, start_indices, limit_indices, strides):
-    steps = zip(index, strides or (1,) * len(index), start_indices, strict=True)
-    return x[tuple(affine(i, stride, start) for i, stride, start in steps)]
-
-
-def reshape(out, index, x, *, new_sizes, dimensions):
-    shape = x.shape if dimensions is None else [x.shape[d] for d in dimensions]
-    where = reshaped_index(index, new_sizes, shape)
-    if dimensions is None:
-        return x[where]
-    return x[tuple(where[dimensions.index(d)] for d in range(len(where)))]
-
-
-def reshaped_index(index, shape, old_shape):
-    """The index into `old_shape` of the element at `index` of `shape`.
-
-    Only axes that belong together are multiplied and divided: (2, 3, 4) -> (6, 4) keeps
-    the 4, and divides the 6 by 3.
-    """
-    where = []
-    for new, old in matched_axes(shape, old_shape):
-        flat = as_index(0)
-        for d in new:
-            flat = affine(flat, shape[d], index[d])
-        for i, d in enumerate(old):
-            rest = math.prod(old_shape[e] for e in old[i + 1 :])
-            part = op("floordiv", flat, as_index(rest))
-            where.append(op("mod", part, as_index(old_shape[d])) if i else part)
-    return tuple(where)
-
-
-def iota(out, index, *, dtype, shape, dimension):
-    return op("convert", index[dimension], dtype=dtype)
-
-
 lower_rules |= {
     prim.transpose_p: Elements(transpose, cost=0),
     prim.broadcast_in_dim_p: Elements(broadcast_in_dim, cost=0),
-    prim.slice_p: Elements(slice_, cost=0),
-    prim.reshape_p: Elements(reshape, cost=0),
-    prim.iota_p: Elements(iota, cost=0),
 }
 
 
@@ -152,6 +109,46 @@ lower_rules |= {
 
 # chapter 15, brought along
 
+def affine(i, scale, offset):
+    """i * scale + offset, as an index expression."""
+    return op("add", op("mul", as_index(i), as_index(scale)), as_index(offset))
+
+
+def slice_(out, index, x, *, start_indices, limit_indices, strides):
+    steps = zip(index, strides or (1,) * len(index), start_indices, strict=True)
+    return x[tuple(affine(i, stride, start) for i, stride, start in steps)]
+
+
+def reshape(out, index, x, *, new_sizes, dimensions):
+    shape = x.shape if dimensions is None else [x.shape[d] for d in dimensions]
+    where = reshaped_index(index, new_sizes, shape)
+    if dimensions is None:
+        return x[where]
+    return x[tuple(where[dimensions.index(d)] for d in range(len(where)))]
+
+
+def reshaped_index(index, shape, old_shape):
+    """The index into `old_shape` of the element at `index` of `shape`.
+
+    Only axes that belong together are multiplied and divided: (2, 3, 4) -> (6, 4) keeps
+    the 4, and divides the 6 by 3.
+    """
+    where = []
+    for new, old in matched_axes(shape, old_shape):
+        flat = as_index(0)
+        for d in new:
+            flat = affine(flat, shape[d], index[d])
+        for i, d in enumerate(old):
+            rest = math.prod(old_shape[e] for e in old[i + 1 :])
+            part = op("floordiv", flat, as_index(rest))
+            where.append(op("mod", part, as_index(old_shape[d])) if i else part)
+    return tuple(where)
+
+
+def iota(out, index, *, dtype, shape, dimension):
+    return op("convert", index[dimension], dtype=dtype)
+
+
 def sum_of_products(out, index, lhs, rhs, *, dimension_numbers, **accuracy):
     """A product as a sum over new axes, in a dtype wide enough for both operands."""
     contract, batch = dimension_numbers
@@ -174,6 +171,9 @@ def convert(out, index, x, *, new_dtype, weak_type):
 
 
 lower_rules |= {
+    prim.slice_p: Elements(slice_, cost=0),
+    prim.reshape_p: Elements(reshape, cost=0),
+    prim.iota_p: Elements(iota, cost=0),
     prim.dot_general_p: Elements(sum_of_products, total=True),
     prim.reduce_and_p: reduction("and"),
     prim.reduce_or_p: reduction("or"),

@@ -137,7 +137,7 @@ class Lowering:
       readers: for each variable the groups that ask for it, each with the indices.
       answers: for each question about an inlined variable its expression.
       groups: the kernels and calls to be.
-      within: for variables without memory, in whose they are.
+      within: {variable: another one, in whose memory it lies}.
     """
 
     def __init__(self, jaxpr, policy, programs):
