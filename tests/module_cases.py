@@ -308,6 +308,7 @@ tree_util_cases = {
 segments = np.array([0, 0, 2, 1, 2, 7], np.int32)
 ops_cases = {
     f"segment_{f}": [*(case(F(6, 2), segments, 4), case(Z(6), segments, 4)),
+                     case(1.5, segments, 4),
                      case(F(6), np.sort(segments), 8, True, bucket_size=3)]
     for f in ("sum", "prod", "max", "min")
 }

@@ -31,6 +31,23 @@ calls = [
 ]
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex64"])
+def test_transforms_of_other_dtypes(kind, dtype):
+    from jax import lax as jax_lax
+
+    a = (np.arange(6) % 5).astype(dtype)
+    length = 10 if kind == "IRFFT" else 6
+    if (kind, dtype) == ("RFFT", "complex64"):
+        with pytest.raises(ValueError, match="only real valued inputs"):
+            lax.fft(a, kind, (length,))
+        return
+    got, want = lax.fft(a, kind, (length,)), jax_lax.fft(a, kind, (length,))
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize("name, kwargs", calls, ids=str)
 def test_values_and_transposes(name, kwargs):
     a = x if name in ("rfft", "ihfft", "rfft2", "rfftn") else z

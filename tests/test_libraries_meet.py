@@ -442,6 +442,62 @@ def test_what_users_promote_is_told_of_within_any_function(apply):
             apply(way)(x, k)
 
 
+def of_mixed_arguments(jax, scipy):
+    """Calls with arrays of several ranks and dtypes, by name."""
+    jnp, linalg = jax.numpy, scipy.linalg
+    x, k = jnp.arange(9.0).reshape(3, 3) % 5 + jnp.eye(3), jnp.arange(1, 4)
+    many, rows = jnp.stack([x, x]), jnp.stack([k, k + 1])
+    return {
+        "gcd": lambda: jnp.gcd(k, rows),
+        "heaviside": lambda: jnp.heaviside(x, x[0]),
+        "nanquantile": lambda: jnp.nanquantile(x, jnp.array([0.2, 0.5]), axis=1),
+        "ldexp": lambda: jnp.ldexp(x, k),
+        "vecdot": lambda: jnp.vecdot(x, x[0]),
+        "vecdot of one rank": lambda: jnp.vecdot(x, x[:1]),
+        "matvec": lambda: jnp.matvec(many, x[0]),
+        "matvec of one rank": lambda: jnp.matvec(x, x[0]),
+        "vecmat": lambda: jnp.vecmat(x, x),
+        "cross": lambda: jnp.cross(x, x[0]),
+        "cross of numbers": lambda: jnp.cross(x, rows[0][None]),
+        "cov": lambda: jnp.cov(x, x[0]),
+        "piecewise": lambda: jnp.piecewise(x, [x[0] > 1], [0.0, 1.0]),
+        "ravel_multi_index": lambda: jnp.ravel_multi_index((k, rows), (5, 5)),
+        "solve": lambda: jnp.linalg.solve(many, x[0]),
+        "solve of vectors": lambda: jnp.linalg.solve(x, x[0]),
+        "solve of matrices": lambda: jnp.linalg.solve(x, many),
+        "solve_triangular": lambda: linalg.solve_triangular(many, x[0]),
+        "cho_solve": lambda: linalg.cho_solve((many, True), x[0]),
+        "cho_solve of one": lambda: linalg.cho_solve((x, True), x[0]),
+        "array_equal": lambda: jnp.array_equal(x[0], k),
+        "polyfit": lambda: jnp.polyfit(x[0], x[1], 1, w=k),
+        "entropy": lambda: scipy.stats.poisson.entropy(x),
+    }
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("flag, value", [("rank", "raise"), ("dtype", "strict")])
+def test_flags_about_promotion_refuse_what_jax_refuses(flag, value):
+    import jax.scipy.stats
+
+
+    def told(library):
+        """{name: whether it is answered under the flag}, and what without it."""
+        calls = of_mixed_arguments(library, library.scipy)
+        plain, answered = {name: call() for name, call in calls.items()}, {}
+        with getattr(library, f"numpy_{flag}_promotion")(value):
+            for name, call in calls.items():
+                try:
+                    answered[name] = np.allclose(call(), plain[name])
+                except ValueError:
+                    answered[name] = False
+        return answered, plain
+
+    (wanted, want), (answered, got) = told(jax), told(mj)
+    assert answered == wanted and len({*wanted.values()}) == 2
+    for name, x in want.items():
+        np.testing.assert_allclose(got[name], x, 2e-4, 1e-5, err_msg=name)
+
+
 # ---- primitives of libraries
 
 

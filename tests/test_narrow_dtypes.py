@@ -50,6 +50,33 @@ def test_operations_are_jax_s(name):
         np.testing.assert_array_equal(np.asarray(found).astype("float32"), wide, label)
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize("apply", [lambda m, f: f, lambda m, f: m.jit(f)])
+def test_bits_of_less_than_a_byte_are_jax_s(apply):
+    jax = pytest.importorskip("jax")
+    n = np.array([1, 0, 3, 5, 2])
+    ways = [
+        lambda m, x, n: (x >> n, x << n),
+        lambda m, x, n: m.lax.shift_right_logical(x, n),
+        lambda m, x, n: m.lax.shift_right_arithmetic(x, n),
+        lambda m, x, n: m.lax.clz(m.numpy.abs(x.astype("int8")).astype(x.dtype)),
+        lambda m, x, n: m.numpy.arange(1, 6, dtype=x.dtype) + x,
+    ]
+    for way in ways:
+        wanted, found = [
+            apply(m, lambda x, n, m=m, way=way: way(m, x, n))(
+                m.numpy.array([-7, 7, -8, 3, -1]).astype("int4"),
+                m.numpy.asarray(n).astype("int4"),
+            )
+            for m in (jax, mj)
+        ]
+        for x, y in zip(jax.tree.leaves(wanted), mj.tree.leaves(found), strict=True):
+            assert x.dtype == y.dtype
+            np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+    assert (jnp.array([15, 8], "uint4") >> 1).tolist() == [7, 4]
+    assert lax.population_count(jnp.array([-1, 7], "int4")).tolist() == [4, 3]
+
+
 def test_they_are_stored_in_a_byte_and_printed():
     assert small.nbytes == 4 and small.dtype == jnp.float8_e4m3fn
     assert repr(small) == "Array([0.101562, 3, nan, -2], dtype=float8_e4m3fn)"

@@ -201,6 +201,12 @@ def tell_of_ranks(name, shapes):
     )
 
 
+def tell_of_batches(name, *operands):
+    """As `tell_of_ranks`, of pairs (array, how many last axes are not mapped)."""
+    if len({x.ndim - own for x, own in operands if x.ndim}) > 1:
+        tell_of_ranks(name, [x.shape for x, _ in operands])
+
+
 def joint_rank(name, args):
     """How many axes a result of arrays has; ValueError if they do not broadcast."""
     rank = 0

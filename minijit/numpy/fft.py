@@ -233,6 +233,8 @@ def checked_count(name, n):
 
 
 def in_cycles(places, n, d, dtype):
+    if np.ndim(d):
+        raise ValueError(f"The d argument of jnp.fft.fftfreq is a number, got {d}.")
     places, = promote_args_inexact("jnp.fft.fftfreq", places)
     places = places if dtype is None else convert(places, dtype)
     return places / convert(d * n, places.dtype)

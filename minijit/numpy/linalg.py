@@ -26,7 +26,7 @@ from ..trace.jit.jit import where_known
 from ..trace.numpy_values import by_squaring
 from ..trace.types import Args, Array, ArrayLike, Axis, DTypeLike, Result, Traced
 from ..transform.custom.custom_derivatives import custom_jvp
-from .arguments import canonical_axes, canonical_axis, static_int
+from .arguments import canonical_axes, canonical_axis, static_int, tell_of_batches
 from .contracting import matmul as matmul, tensordot as tensordot
 from .core import (
     arrays,
@@ -505,6 +505,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """
     a, b = matrices("solve", a, b, square=True)
     vector = b.ndim == 1
+    tell_of_batches("solve", (a, 2), (b, 1 if vector else 2))
     b = b[:, None] if vector else b
     if b.shape[-2] != a.shape[-1]:
         raise ValueError(
@@ -542,6 +543,8 @@ def pinv(
       hermitian: a is.
     """
     a, = matrices("pinv", a)
+    if rtol is not None and rcond is not None:
+        raise ValueError("pinv: only one of rtol and rcond may be specified.")
     rtol = rcond if rtol is None else rtol
     if not a.size:
         return zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)

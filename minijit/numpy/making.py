@@ -266,7 +266,8 @@ def arange(
             f"not 0, got {start=}, {stop=}, {step=}"
         )
     size = math.ceil((stop - start) / (1 if step is None else step))
-    small = dtype.kind not in "bui" and dtypes.finfo(dtype).bits < 32
+    floating = dtypes.issubdtype(dtype, np.floating)
+    small = floating and dtypes.finfo(dtype).bits < 32
     work = np.dtype(np.float32) if small and step is not None else dtype
     x = counting(builtins.max(0, size), work)
     x = x if step is None else primitives.mul(convert(step, work), x)
@@ -346,6 +347,9 @@ def astype(
     dtype = dtypes.user_dtype(float if dtype is None else dtype, "astype", x)
     if x.dtype.kind == "c" and dtype.kind in "iuf":
         x = primitives.convert(x, np.dtype(f"f{x.dtype.itemsize // 2}"))
+    if x.dtype.kind == "c" and dtype.kind == "b":
+        # Its imaginary part counts as well.
+        x = primitives.ne(x, primitives.full_like(x, 0))
     result = convert(x, dtype)
     return placed(primitives.copy_p.bind(x) if copy and result is x else result, device)
 

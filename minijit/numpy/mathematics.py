@@ -16,9 +16,17 @@ from ..trace.remainders import floor as floor_whole, rem
 from ..trace.types import Array, ArrayLike, Unary
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.custom.rule_checks import SymbolicZero
-from .arguments import check_arraylike, named, no_out, static_int
+from .arguments import (
+    check_arraylike,
+    check_inexact,
+    check_promotable,
+    named,
+    no_out,
+    static_int,
+)
 from .core import (
     absolute,
+    add,
     arrays,
     binary,
     binary_operators,
@@ -39,6 +47,7 @@ from .core import (
     promote_args,
     promote_args_inexact,
     promote_args_numeric,
+    promote_dtypes,
     sign,
     strong,
     unary,
@@ -86,7 +95,7 @@ asinh, acosh, atanh = arcsinh, arccosh, arctanh
 def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise x1 >> x2; the sign of signed integers is kept.  JAX: same name."""
     x, n = promote_args_numeric("right_shift", x1, x2)
-    unsigned = x.dtype.kind == "u"
+    unsigned = dtypes.issubdtype(x.dtype, np.unsignedinteger)
     shift = (
         bit_ops.shift_right_logical
         if unsigned
@@ -362,7 +371,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         raise ValueError(f"ldexp not supported for input types {(x.dtype, n.dtype)}")
     x, = promote_args_inexact("ldexp", x)
     m, e = frexp(x)
-    e = convert(e, x.dtype) + convert(n, x.dtype)
+    e = add(*promote_args("ldexp", convert(e, x.dtype), convert(n, x.dtype)))
     m, e = choose_where(e > 0, m * 2, m), choose_where(e > 0, e - 1, e)
     return choose_where(isinf(x) | (x == 0), x, m * power(2, e))
 
@@ -506,7 +515,9 @@ smooth_logaddexp2.defjvp(partial(share_of_sum, smooth_logaddexp2, exp2), True)
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 below zero, 1 above, x2 at zero.  JAX: `jnp.heaviside`."""
-    x, y = promote_args_inexact("heaviside", x1, x2)
+    check_inexact("heaviside", (x1, x2))
+    family = dtypes.to_inexact_dtype
+    x, y = broadcast_arrays(*promote_dtypes([x1, x2], family))
     zero, one = like(x, 0), like(x, 1)
     result = choose_where(isnan(x), x, y)
     result = choose_where(primitives.gt(x, zero), one, result)
@@ -603,7 +614,8 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 
     Euclid's algorithm in as many steps as the widest integers can need.
     """
-    x, y = broadcast_arrays(*promote_args("gcd", x1, x2))
+    check_promotable("gcd", (x1, x2))
+    x, y = broadcast_arrays(*promote_dtypes([x1, x2]))
     if x.dtype.kind not in "iu":
         raise ValueError("Arguments to jax.numpy.gcd must be integers.")
     x, y = absolute(x), absolute(y)
@@ -641,6 +653,8 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     x, y = asarray(a1), asarray(a2)
     if x.shape != y.shape:
         return array(False)
+    if x.dtype != y.dtype:
+        x, y = promote_args("array_equal", x, y)
     same = x == y
     return all(same | (isnan(x) & isnan(y)) if equal_nan else same)
 

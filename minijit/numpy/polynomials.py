@@ -161,7 +161,8 @@ def polyfit(
 
     given = [x, y, *([] if w is None else [w])]
     check_arraylike("polyfit", *given)
-    x, y, *weights = promote_dtypes(given, dtypes.to_inexact_dtype)
+    x, y = promote_dtypes([x, y], dtypes.to_inexact_dtype)
+    weights = [promote_args_inexact("polyfit", w)[0] for w in given[2:]]
     deg = static_int(deg, "the argument 'deg' of jnp.polyfit")
     check_points(x, y, deg)
     rcond = x.size * float(dtypes.finfo(x.dtype).eps) if rcond is None else rcond

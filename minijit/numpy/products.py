@@ -9,7 +9,7 @@ import numpy as np
 
 from ..trace import primitives
 from ..trace.types import Array, ArrayLike, DTypeLike
-from .arguments import canonical_axis, check_arraylike, no_out
+from .arguments import canonical_axis, check_arraylike, no_out, tell_of_batches
 from .contracting import dot, matmul, tensordot
 from .core import arrays, expand_to, promote_dtypes
 from .elementwise import choose_where
@@ -75,6 +75,7 @@ def vecdot(
         raise ValueError(
             f"axes must match; got shapes {x.shape} and {y.shape} with {axis=}"
         )
+    tell_of_batches("vecdot", (x, 1), (y, 1))
     x, y = moveaxis(conj(x), axis, -1), moveaxis(y, axis, -1)
     options = {"precision": precision, "preferred_element_type": preferred_element_type}
     return matmul(x[..., None, :], y[..., None], **options)[..., 0, 0]
@@ -83,12 +84,14 @@ def vecdot(
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors; leading axes broadcast.  JAX: `jnp.matvec`."""
     x, y = arrays("matvec", x1, x2)
+    tell_of_batches("matvec", (x, 2), (y, 1))
     return matmul(x, y[..., None])[..., 0]
 
 
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Conjugate vectors times matrices; leading axes broadcast.  JAX: same name."""
     x, y = arrays("vecmat", x1, x2)
+    tell_of_batches("vecmat", (x, 1), (y, 2))
     return matmul(conj(x)[..., None, :], y)[..., 0, :]
 
 
@@ -112,6 +115,7 @@ def cross(
     check_arraylike("cross", a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
+    a, b = promote_dtypes([a, b])
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ValueError("Dimension must be either 2 or 3 for cross product")

@@ -29,7 +29,8 @@ def reshape(
     if order == "F":
         return transpose(reshape(transpose(x), sizes[::-1]))
     if order != "C":
-        raise ValueError(f"Unexpected value for 'order' argument: {order}.")
+        kind = NotImplementedError if order == "A" else ValueError
+        raise kind(f"Unexpected value for 'order' argument: {order}.")
     return x if sizes == x.shape else primitives.reshape(x, sizes)
 
 
@@ -58,6 +59,8 @@ def known_sizes(x, shape):
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """All elements along one axis.  JAX: `jnp.ravel`."""
     x, = arrays("ravel", a)
+    if order == "K":
+        raise NotImplementedError("Ravel not implemented for order='K'.")
     return reshape(x, (x.size,), order)
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from ..ops import complex_numbers
 from ..trace import dtypes, primitives
 from ..trace.types import Array, ArrayLike, Axis, DTypeLike
-from .arguments import canonical_axes, check_arraylike, concrete, static, static_int
+from .arguments import (
+    canonical_axes,
+    check_arraylike,
+    concrete,
+    static,
+    static_int,
+    tell_of_batches,
+)
 from .calculus import diff
 from .contracting import dot
 from .core import (
@@ -238,7 +245,7 @@ def sorted_quantiles(x, q, method, skip_nans):
     last = convert(n, q.dtype) - 1
     shape = q.shape + x.shape[:-1]
     q = reshape(q, q.shape + (1,) * (x.ndim - 1))
-    place = q * last
+    place, last = q * last, broadcast_to(last, shape)
     low, high = floor(place), ceil(place)
     above = place - low
     low, high = [
@@ -375,6 +382,7 @@ def variables(name, m, y, rowvar):
     args = [m] if y is None else [m, y]
     check_arraylike(name, *args)
     args = promote_dtypes(args, dtypes.to_inexact_dtype)
+    tell_of_batches(name, *((x, 0) for x in args))
     rows = []
     for x in args:
         if x.ndim > 2:

@@ -18,6 +18,7 @@ from .arguments import (
     check_arraylike,
     concrete,
     no_out,
+    tell_of_batches,
 )
 from .core import arrays, convert, divide, np_shape, promote_dtypes
 from .creation import indices
@@ -270,11 +271,14 @@ def put(
     v = resize(v, (i.size,))
     if mode == "wrap":
         i = mod(i, convert(x.size, i.dtype))
-    elif mode == "clip":
-        # A negative index is the first one here, as in NumPy: it does not count back.
+    elif mode == "clip" or mode is None:
+        # With "clip" a negative index is the first one, as in NumPy: only without a
+        # mode it counts back.
+        i = i if mode else choose_where(i < 0, i + x.size, i)
         i = clip(i, 0, x.size - 1)
-    elif mode is not None:
-        raise ValueError(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
+    else:
+        kind = NotImplementedError if mode == "raise" else ValueError
+        raise kind(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
     flat = ravel(x).at[i].set(v, mode="drop")
     return reshape(flat, x.shape)
 
@@ -358,13 +362,15 @@ def piecewise(
             f"got {m}"
         )
     default = funclist[n] if m == n + 1 else 0
+    conditions = [convert(asarray(x), np.bool_) for x in condlist]
+    tell_of_batches("piecewise", (x, 0), *((c, 0) for c in conditions))
     values = [
         asarray(f(x, *args, **kw) if callable(f) else f, dtype=x.dtype)
         for f in (default, *funclist[:n])
     ]
     result = broadcast_to(values[0], x.shape)
-    for condition, value in zip(condlist, values[1:], strict=True):
-        result = choose_where(convert(asarray(condition), np.bool_), value, result)
+    for condition, value in zip(conditions, values[1:], strict=True):
+        result = choose_where(condition, value, result)
     return result
 
 
@@ -385,6 +391,7 @@ def ravel_multi_index(
         raise ValueError(f"{dtype=} is not an integer type.")
     if builtins.any(i.dtype.kind not in "iu" for i in parts):
         raise TypeError("only int indices permitted")
+    tell_of_batches("ravel_multi_index", *((i, 0) for i in parts))
     strides = np.cumprod((1, *sizes[:0:-1]))[::-1]
     if order == "F":
         strides = np.cumprod((1, *sizes[:-1]))

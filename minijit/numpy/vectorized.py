@@ -15,7 +15,7 @@ from ..trace.shape_checks import broadcast_shape
 from ..trace.trees.pytree import tree_map
 from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import vmap
-from .arguments import canonical_axis, tell_of_ranks
+from .arguments import canonical_axis, tell_of_batches
 from .core import arrays
 from .making import asarray
 from .shapes import expand_dims
@@ -65,12 +65,10 @@ class Vectorized:
             return result
 
         sizes = self.core_sizes(core, operands)
-        pairs = zip(operands, core, strict=True)
-        batches = [x.shape[: x.ndim - len(names)] for x, names in pairs]
-        pairs = zip(operands, batches, strict=True)
-        if len({len(batch) for x, batch in pairs if x.ndim}) > 1:
-            name = f"a function vectorized with signature={self.signature!r}"
-            tell_of_ranks(name, [x.shape for x in operands])
+        pairs = [(x, len(names)) for x, names in zip(operands, core, strict=True)]
+        batches = [x.shape[: x.ndim - own] for x, own in pairs]
+        name = f"a function vectorized with signature={self.signature!r}"
+        tell_of_batches(name, *pairs)
         return over_batches(one, operands, batches)
 
     def core_axes(self, count, kwargs, given):

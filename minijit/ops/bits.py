@@ -47,6 +47,25 @@ def unsigned(x):
     return x.view(f"u{x.dtype.itemsize}")
 
 
+def of_fewer_bits(value):
+    """`value` of integers, also of those with less bits than a byte.
+
+    They are computed with in the upper bits of one, where their sign is its sign.
+    """
+
+    def of_any(x, *distance):
+        if x.dtype.kind != "V":
+            return value(x, *distance)
+        width, signed = bits_of(x.dtype), dtypes.issubdtype(x.dtype, np.signedinteger)
+        byte = np.dtype(np.int8 if signed else np.uint8)
+        upper = x.astype(byte) << byte.type(8 - width)
+        y = value(upper, *(d.astype(byte) for d in distance))
+        y = y >> byte.type(8 - width) if distance else np.minimum(y, width)
+        return y.astype(x.dtype)
+
+    return of_any
+
+
 def shift_within(shift, beyond):
     """A shift that is `beyond(x)` where its distance is negative or past the width."""
 
@@ -87,13 +106,14 @@ def count_leading_zeros(x):
     return width - np.bitwise_count(bits)
 
 
-eval_rules |= on_numpy({
+values = {
     shift_left_p: shift_within(np.left_shift, np.zeros_like),
     shift_right_logical_p: shift_within(shift_right_unsigned, np.zeros_like),
     shift_right_arithmetic_p: shift_within(shift_right_signed, sign_bits),
     population_count_p: lambda x: np.bitwise_count(unsigned(x)),
     clz_p: count_leading_zeros,
-})
+}
+eval_rules |= on_numpy({p: of_fewer_bits(value) for p, value in values.items()})
 
 shift_left = of_two(shift_left_p, "x << y, elementwise; 0 for y past the width.")
 shift_right_logical = of_two(

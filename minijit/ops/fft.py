@@ -23,6 +23,7 @@ from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.base.demand import extension
 from ..trace.base.errors import HERE
 from ..trace.core import Primitive, eval_rules
+from ..trace.dtypes import to_complex_dtype, to_inexact_dtype
 from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
@@ -30,7 +31,7 @@ from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import batch_rules, move_axis
 from ..transform.derivatives.linearize import linear_in_first, linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
-from .complex_numbers import complex, conj, real, to_complex
+from .complex_numbers import conj, real, to_complex
 
 fft_p = Primitive("fft")
 
@@ -51,7 +52,7 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
     """Transform x over its last axes.
 
     Args:
-      x: of RFFT an array of float32 or float64, of the others a complex one.
+      x: of RFFT a real array; of the others any, it becomes a complex one.
       fft_type: an `FftType`, or its name, in whatever case.
       fft_lengths: the lengths of those axes; of IRFFT the last one that of the result,
         and x has length // 2 + 1 there.
@@ -70,8 +71,12 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
         fft_type = kind
     lengths = tuple(map(operator.index, fft_lengths))
     operand = lax.as_array(x)
-    if fft_type in (FftType.FFT, FftType.IFFT) and aval_of(operand).dtype.kind == "f":
-        operand = complex(operand, lax.full_like(operand, 0))
+    dtype = to_inexact_dtype(aval_of(operand).dtype)
+    if fft_type is not FftType.RFFT:
+        dtype = to_complex_dtype(dtype)
+    elif dtype.kind == "c":
+        raise ValueError(f"only real valued inputs supported for rfft, got {dtype}")
+    operand = lax.convert_element_type(operand, dtype)
     params = dict(fft_type=fft_type, fft_lengths=lengths)
     return fft_p.bind(operand, **params) if lengths else operand
 

@@ -34,7 +34,7 @@ def check_segments(name, aval, ids, size, bucket_size):
         raise ValueError(f"num_segments must be non-negative, got {size}")
     if bucket_size is not None and operator.index(bucket_size) < 1:
         raise ValueError(f"bucket_size must be positive, got {bucket_size}")
-    if ids.ndim != 1 or aval.shape[:1] != ids.shape:
+    if ids.ndim != 1 or aval.ndim and aval.shape[:1] != ids.shape:
         raise ValueError(
             f"{name} takes segment_ids of shape [n] and data of shape [n, ...], "
             f"got {ids.shape} and {aval.shape}"
@@ -54,6 +54,9 @@ def segments(name, scatter, reduce, identity, text):
             num_segments = int(known.max()) + 1 if known.size else 0
         size = operator.index(num_segments)
         check_segments(name, aval, ids, size, bucket_size)
+        if not aval.ndim:  # A number is one for each row.
+            data = lax.broadcast_in_dim(lax.as_array(data), ids.shape, ())
+            aval = aval_of(data)
         places = lax.reshape(segment_ids, (*ids.shape, 1))
         lead, rest = (size,), aval.shape[1:]
         if bucket_size is not None:
@@ -83,7 +86,8 @@ def segments(name, scatter, reduce, identity, text):
     function.__doc__ = f"""{text}.  JAX: `jax.ops.{name}`.
 
     Args:
-      data: [n, *rest]; segment_ids: integers [n], which segment each row is in.
+      data: [n, *rest], or a number that stands for n of it.
+      segment_ids: integers [n], which segment each row is in.
       num_segments: how many there are, by default max(segment_ids) + 1; a static
         number under jit. Rows of other segments are dropped, unless `mode` says not.
       indices_are_sorted, unique_indices: promises about segment_ids.

@@ -33,6 +33,9 @@ def for_vectors_too(function, a, b, *more):
     """function(a, ..., b) of matrices b [..., n, k], or of a vector b [n]."""
     of = ["(n,n)", *["(n)"] * len(more), "(n)" if b.ndim == 1 else "(n,k)"]
     signature = f"{','.join(of)}->{of[-1]}"
+    shown = getattr(function, "func", function).__name__
+    vectors = [(x, 1) for x in more]
+    arguments.tell_of_batches(shown, (a, 2), *vectors, (b, min(b.ndim, 2)))
     return jnp.vectorize(function, signature=signature)(a, *more, b)
 
 
@@ -62,8 +65,11 @@ def cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True):
             f"shapes {c.shape} and {b.shape}"
         )
     first, last = ("N", "C") if lower else ("C", "N")
-    step = partial(solve_triangular, c, lower=lower)
-    return step(step(b, trans=first), trans=last)
+
+    def cho_solve(c, b):
+        return solve_triangular(c, solve_triangular(c, b, first, lower), last, lower)
+
+    return for_vectors_too(cho_solve, c, b)
 
 
 def svd(

@@ -510,6 +510,9 @@ class ScalarType:
         x = self.dtype.type(x) if isinstance(x, str) else x
         return scalar_makers["array"](x, dtype=self.dtype)
 
+    def __instancecheck__(self, x):
+        return False  # What it makes is an array.
+
     def __mro_entries__(self, bases):
         # A class that derives from it makes the same arrays.
         make = lambda cls, x=0: self(x)

@@ -104,7 +104,7 @@ def poisson():
         """The mean of -log(pmf): a sum for mu < 100, beyond that its expansion."""
 
         def summed(top, count):
-            k = np.arange(count)
+            k = jnp.arange(count, dtype=mu.dtype)
             share = poisson.pmf(k, mu[..., None])
             return entr(jnp.where(k < top[..., None], share, 0)).sum(-1)
 
