@@ -147,3 +147,26 @@ def test_digits_of_an_axis_have_loops(name):
     np.testing.assert_array_equal(mj.jit(f)(x), mj.jit(f, backend="eval")(x))
     np.testing.assert_array_equal(*run(lower(mj.make_jaxpr(f)(x)), x, place=place),
                                   mj.jit(f)(x))  # fmt: skip
+
+
+TOTAL_DIGITS = {
+    "repeated": (lambda x: jnp.repeat(x, 3, 1).sum(1), (3, 50)),
+    "tiled": (lambda x: jnp.tile(x, (1, 3)).max(1), (3, 50)),
+    "times another": (lambda x: (jnp.repeat(x, 3, 1) * jnp.tile(x, (1, 3))).sum(1),
+                      (150,)),
+    "both": (lambda x: jnp.tile(jnp.repeat(x, 2, 1), (1, 3)).sum(1), (3, 2, 50)),
+    "few": (lambda x: jnp.repeat(x[:, :9], 3, 1).sum(1), (27,)),
+    "joined in memory": (lambda x: x.reshape(24, 5, 10).reshape(24, 50).sum(1), (50,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOTAL_DIGITS)
+def test_totals_over_an_axis_of_digits_go_along_memory(name):
+    """`x[k // 3]` was gathered element by element: three times jax's time."""
+    (f, lengths), x = TOTAL_DIGITS[name], numbers(24, 50)
+    kernel, = kernels_of(f, x)
+    body = in_long_rows(kernel.body)
+    total, = (e for e in postorder(expressions(body)) if type(e) is Reduce)
+    assert tuple(axis.extent for axis in total.axes) == lengths
+    for g in (f, mj.grad(lambda x: (f(x) ** 2).sum())):
+        alike(mj.jit(g)(x), mj.jit(g, backend="eval")(x), rtol=1e-5, atol=1e-5)

@@ -188,7 +188,7 @@ def with_long_totals(body):
     """Statements whose totals go through memory in its order, and in one loop where
     they can."""
     totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
-    ordered = {total: along_memory(total) for total in totals}
+    ordered = {total: along_memory(total_in_digits(total)) for total in totals}
     ordered = {total: new for total, new in ordered.items() if new is not total}
     if ordered:
         body = replaced(body, ordered.get)
@@ -223,15 +223,47 @@ def along_memory(total):
     if len(axes) < 2 or len(total.bodies) > 1 or not plain or count_of(axes) < FEW:
         return total
     loads = [e for e in postorder(total.bodies) if type(e) is Load]
+    order = farthest_first(axes, loads)
+    long = order[-1].extent >= SHORT or neighbours(order, loads) > 1
+    return Reduce(total.op, order, total.bodies) if long and order != axes else total
+
+
+def farthest_first(axes, loads):
+    """Axes of a total, the last one that along which most of its memory runs."""
     strides = [(e.buffer.nbytes, strides_of(e)) for e in loads]
 
     def far(axis):
+        # Where nothing moves, nothing is gained by being the innermost loop.
         steps = ((size, steps.get(axis, 0)) for size, steps in strides)
-        return sum(size * math.log2(1 + abs(n)) for size, n in steps if n == n)
+        moved = sum(size * math.log2(1 + abs(n)) for size, n in steps if n == n)
+        return moved or math.inf
 
-    order = tuple(sorted(axes, key=far, reverse=True))
-    long = order[-1].extent >= SHORT or neighbours(order, loads) > 1
-    return Reduce(total.op, order, total.bodies) if long and order != axes else total
+    return tuple(sorted(axes, key=far, reverse=True))
+
+
+def total_in_digits(total):
+    """A total over each digit of an axis that places in memory ask for.
+
+    So `add(k: x[k // 3])` is `add(r, q: x[q])`, which runs along memory.
+    """
+    plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in total.axes)
+    if len(total.bodies) > 1 or not plain:
+        return total
+    axes, bodies, todo = [], total.bodies, [*reversed(total.axes)]
+    while todo:
+        axis = todo.pop()
+        loads = [e for e in postorder(bodies) if type(e) is Load]
+        size = size_of_digits(axis, loads)
+        # Few steps are written out, and so are their digits.
+        if size is None or axis.extent < SHORT:
+            axes.append(axis)
+            continue
+        high, low, number = two_digits(axis, size)
+        bodies = tuple(Renamer({axis: number})(bodies))
+        todo += low, high
+    if len(axes) == len(total.axes):
+        return total
+    return Reduce(total.op, farthest_first(axes, loads), bodies)
 
 
 def total_axes_in_one(total):
@@ -280,21 +312,25 @@ def in_digits(axes, stores):
     done, todo = axes[:-1][:1], [*reversed(axes[1:] or axes)]
     while todo:
         axis = todo.pop()
-        size = size_of_digits(axis, stores)
+        size = size_of_digits(axis, (*stores, *loads_of(stores)))
         if size is None:
             done.append(axis)
             continue
-        high, low = Axis(axis.extent // size), Axis(size)
-        place = op("add", op("mul", high, as_index(size)), low)
-        stores = replaced(stores, {axis: place}.get)
+        high, low, number = two_digits(axis, size)
+        stores = replaced(stores, {axis: number}.get)
         todo += low, high
     return nested(done, stores) if len(done) > len(axes) else None
 
 
-def size_of_digits(axis, stores):
+def two_digits(axis, size):
+    """Two axes, the second with so many steps, and the number they are together."""
+    high, low = Axis(axis.extent // size, axis.kind), Axis(size, axis.kind)
+    return high, low, op("add", op("mul", high, as_index(size)), low)
+
+
+def size_of_digits(axis, places):
     """How many values the last digit of an axis has in some places; None if there is
     none, or others do not end where it does."""
-    places = (*stores, *loads_of(stores))
     parts = (p for a in places for p, _ in terms_in_memory(a.index, a.buffer))
     found = set().union(*(ends_of(part, axis) for part in parts)) - {1, axis.extent}
     size = min(found, default=1)
