@@ -12,7 +12,7 @@ from harness import as_interpreted, profiled
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, random
-from minijit.compile.control import products
+from minijit.compile.control import native_loops, products
 from minijit.compile.control.lowering import with_regions
 from minijit.compile.loops.buffers import Buffer, View, whole
 from minijit.compile.loops.expressions import Expr
@@ -590,6 +590,35 @@ def test_loops_outside_jit_say_what_ran_and_why_step_by_step(body, reason, capsy
     else:
         text = f"NOT COMPILED: driven from Python: {reason}"
         assert text in logged and text.replace(": ", ": scan: ", 1) in report
+
+
+def sorting(c, x):
+    return jnp.sort(c * x), c.sum()
+
+
+def nested(c, x):
+    return lax.fori_loop(0, 2, lambda i, c: sorting(c, x)[0], c), x
+
+
+@pytest.mark.parametrize(("body", "why"), [
+    (sorting, "sort in its body runs uncompiled"),
+    (lambda c, x: mj.jit(sorting)(c, x), "sort in its body runs uncompiled"),
+    (nested, "scan in its body is driven from Python"),
+])  # fmt: skip
+def test_a_body_that_stays_with_python_is_lowered_once(monkeypatch, body, why):
+    lowered, lower = [], native_loops.lower
+    monkeypatch.setattr(
+        native_loops, "lower", lambda *a, **k: lowered.append(a) or lower(*a, **k)
+    )
+    args = jnp.array([3.0, 1.0, 2.0]), jnp.arange(1.0, 4.0)
+    looping = mj.jit(lambda c, xs: lax.scan(body, c, xs))
+    compiled = looping.lower(*args).compile()
+    assert not lowered
+    assert ("scan", f"driven from Python: {why}") in compiled.fallbacks
+    with mj.disable_jit():
+        wanted = lax.scan(body, *args)
+    for got, want in zip(looping(*args), wanted, strict=True):
+        np.testing.assert_allclose(got, want)
 
 
 def test_a_loop_outside_jit_takes_nothing_from_its_arguments():

@@ -3,9 +3,10 @@
     out0, out1 = loop[while](in0)       # a `Call`; attrs["programs"]: test and body
     out0 = eval[while](in0)             # driven from Python; the fallbacks say why
 
-A loop is native if all that its body does can be said in statements.  The body is
-lowered first, by the same lowering; what stands in the way is looked for in its
-program, and told in words.  A `loop` call becomes a `Region` in `lowering.py`.
+A loop is native if all that its body does can be said in statements.  What stands in
+the way is told in words: what surely runs uncompiled is seen in the body's equations,
+the rest in its program, once the same lowering has lowered it.  A `loop` call becomes a
+`Region` in `lowering.py`.
 """
 
 import weakref
@@ -14,7 +15,7 @@ from ...trace.jit.jit import cache_clearers
 from ..lower.calls import add_call, call_eval, whole_atom
 from ..lower.walk import Statements, lower
 from ..pipeline import row_choosers
-from .obstacles import is_native, obstacle, parts_of
+from .obstacles import is_native, left_to_python, obstacle, parts_of
 
 # {closed jaxpr: the Program of that body or branch}
 bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -44,7 +45,10 @@ def lower_loop(walk, eqn):
         if not is_native(atom.aval):
             reason = f"{atom.aval} is no array of real numbers"
             return driven_from_python(walk, eqn, reason)
-    programs = tuple(map(program_of, parts_of[eqn.primitive](**eqn.params)))
+    parts = parts_of[eqn.primitive](**eqn.params)
+    for reason in filter(None, map(left_to_python, parts)):
+        return driven_from_python(walk, eqn, reason)
+    programs = tuple(map(program_of, parts))
     for reason in filter(None, map(obstacle, programs)):
         return driven_from_python(walk, eqn, reason)
     attrs = {"primitive": eqn.primitive, "params": eqn.params, "programs": programs}

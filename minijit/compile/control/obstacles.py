@@ -7,9 +7,12 @@ These sentences stand among the fallbacks of a program whose loop Python has to 
 
 
 from ...trace.array import ShapedArray
+from ...trace.jit.jit import jit_p
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..decisions import loop_rules, noted
+from ..lower.calls import runs_uncompiled
+from ..lower.walk import fallbacks
 from ..settings import config
 
 # primitive -> function of its params: the jaxprs that it runs.
@@ -36,6 +39,23 @@ def obstacle(program):
     """Why a program cannot run within a native loop, or None if it can."""
     reasons = (check(program) for check in obstacles)
     return next(filter(None, reasons), None)
+
+
+def left_to_python(closed):
+    """What a body surely calls that no native code can, as an obstacle, or None.
+
+    It is seen without lowering the body, which may be the better half of a compile.
+    """
+    for eqn in closed.jaxpr.eqns:
+        kind = eqn.primitive
+        inner = (eqn.params["jaxpr"],) if kind is jit_p else ()
+        if kind in parts_of:
+            inner = parts_of[kind](**eqn.params)
+        for reason in filter(None, map(left_to_python, inner)):
+            return reason if kind is jit_p else told(kind)
+        if kind in fallbacks and kind not in call_obstacles and runs_uncompiled(eqn):
+            return told(kind)
+    return None
 
 
 def steps_of(program):
@@ -72,6 +92,11 @@ def call_obstacle(call):
     kind = kind_of(call)
     if kind in call_obstacles:
         return call_obstacles[kind](call)
+    return told(kind)
+
+
+def told(kind):
+    """That native code cannot make a call of a kind, in words."""
     how = "is driven from Python" if kind in parts_of else "runs uncompiled"
     return f"{kind} in its body {how}"
 
