@@ -457,7 +457,7 @@ others = [
     ("add_outer", """
         i = t * cuda.gridDim.x + b
         y[i] = column[i // width] + row[i % width]
-    """, "to store y takes 128 sectors, where 32 would do"),
+    """, "takes 128 sectors, where 32 would do: neighbouring threads should store"),
     ("three_sums", """
         i = b * 64 + t
         v = x[i]
