@@ -442,49 +442,6 @@ def test_errors_of_these_samplers(call, kind, words):
 # ---- against JAX itself
 
 
-shape = (2000,)
-p = np.float32([0.05, 0.3, 0.5, 0.9])
-root = np.float32([[1, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.7]])
-same_numbers = {
-    "binomial small": lambda r, k: r.binomial(k, 12.0, 0.3, shape),
-    "binomial large": lambda r, k: r.binomial(k, 100, 0.4, shape),
-    "binomial common": lambda r, k: r.binomial(k, 1000, 0.9, shape),
-    "binomial mixed": lambda r, k: r.binomial(k, np.float32([2, 20, 200, 2000]), p),
-    "binomial ints": lambda r, k: r.binomial(k, np.array([3, 50]), p[:2]),
-    "binomial half": lambda r, k: r.binomial(k, 30, 0.25, (50,), "float16"),
-    "binomial key": lambda r, k: r.binomial(r.split(k)[1], 30, 0.25, (50,)),
-    "multinomial": lambda r, k: r.multinomial(k, 50.0, p / p.sum(), shape=(30, 4)),
-    "multinomial one": lambda r, k: r.multinomial(k, 7, np.float32([0.2, 0.8])),
-    "multinomial batch": lambda r, k: r.multinomial(
-        k, np.float32([5, 500]), np.stack([p, p[::-1]])
-    ),
-}
-near_numbers = {
-    "normal vectors": lambda r, k: r.multivariate_normal(
-        k, np.float32([1, 2, 3]), root @ root.T, (20,)
-    ),
-    "one vector": lambda r, k: r.multivariate_normal(
-        k, np.float32([1, 2, 3]), root @ root.T
-    ),
-    "batches": lambda r, k: r.multivariate_normal(
-        k, np.zeros((4, 1, 3), np.float32), np.stack([root @ root.T, np.eye(3)])
-    ),
-}
-
-
-@pytest.mark.oracle
-def test_numbers_are_jax_s():
-    jax = pytest.importorskip("jax")
-    every = same_numbers | near_numbers
-    wants = together({
-        (name, seed): (partial(every[name], jax.random), jax.random.key(seed))
-        for name in every for seed in (0, 77)
-    })  # fmt: skip
-    for (name, seed), want in wants.items():
-        limit = 1e-4 if name in near_numbers else 0
-        alike(every[name](random, random.key(seed)), want, name, limit, limit)
-
-
 @pytest.mark.oracle
 def test_no_sampler_is_missing():
     jax = pytest.importorskip("jax")

@@ -103,7 +103,6 @@ def calls_of_keys(jax, impl):
         "fold_in": words(lambda: r.fold_in(key, 7)),
         "bits": lambda: r.bits(key, (3, 4), "uint8"),
         "normal": lambda: r.normal(key, (5,)),
-        "gamma": lambda: r.gamma(key, 2.5, (6,)),
         "lanes of bits": lambda: jax.vmap(r.bits)(r.split(key, 3)),
         "lanes of split": words(lambda: jax.vmap(r.split)(r.split(key, 3))),
         "scan": lambda: jax.lax.scan(
