@@ -279,7 +279,7 @@ def test_a_trace_knows_the_sizes_of_its_axes():
 @pytest.mark.parametrize("f", [psum, pmean, pmax, pmin, all_gather])
 def test_unbound_names(f):
     refused(NameError, "unbound axis name: i", f, x4, "i")
-    with pytest.raises(NameError, match="unbound axis name: j"):
+    with pytest.raises(NameError, match=r"unbound axis name: j.*\['i'\]"):
         vmap(lambda x: f(x, "j"), axis_name="i")(x4)
 
 
@@ -290,12 +290,6 @@ def test_a_window_elsewhere_in_each_lane_says_what_it_needs(monkeypatch):
     x, starts = jnp.arange(5.0), jnp.arange(3)
     read = lambda i: slicing.dynamic_slice_p.bind(x, i, slice_sizes=(2,))
     refused(NotImplementedError, "differs from lane to lane", vmap(read), starts)
-
-
-@pytest.mark.parametrize("collective", [psum, pmax, all_gather])
-def test_a_collective_over_an_axis_that_nothing_names(collective):
-    with pytest.raises(NameError, match=r"unbound axis name: j.*\['i'\]"):
-        vmap(lambda x: collective(x, "j"), axis_name="i")(np.ones((3, 3)))
 
 
 @pytest.mark.parametrize("axes, transposed", [((1, 1, 1), 0), ((0, 1, 0), 1)])

@@ -92,18 +92,6 @@ def test_each_lane_gets_its_part_of_the_sum():
     close(found, z.sum(0).reshape(3, 2))
 
 
-def test_gradients_through_exchanges():
-    """What was sent one way comes back the other way."""
-    x = array(3)
-    turn = [(0, 1), (1, 2), (2, 0)]
-    weight = lambda: 1.0 + lax.axis_index("i")
-    send = lambda x: weight() * lax.ppermute(x**2, "i", turn)
-    close(over(grad(send), x), 2 * x * np.array([2, 3, 1]))
-    y, scale = array(3, 3), np.arange(3.0, dtype=np.float32)
-    f = lambda y: jnp.sum(lax.all_to_all(y**2, "i", 0, 0) * scale)
-    close(over(grad(f), y), 2 * y * scale[:, None])
-
-
 def test_collectives_of_an_outer_axis_leave_the_inner_one_alone():
     x = array(3, 2)
     send = lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)])
@@ -257,26 +245,6 @@ def test_derivatives_by_what_all_lanes_share():
     close(jacrev(f)(0.5, 2.0), 2 * np.cos(0.5))
     total = lambda y: vmap(f, in_axes=(0, None))(x, y).sum()
     close(grad(total)(2.0), np.cos(x).sum())
-
-
-def test_a_rule_for_a_function_with_a_loop_and_two_results():
-    @custom_vmap
-    def f(x, n):
-        y = lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) * x, x)
-        return {"y": y, "n": n + 1}
-
-    @f.def_vmap
-    def rule(size, batched, x, n):
-        return {"y": x**3, "n": n}, {"y": batched[0], "n": batched[1]}
-
-    x = array(3)
-    g = lambda x: f(x, 4)["y"]
-    close(vmap(grad(g))(x), 3 * x**2)
-    close(vmap(grad(grad(g)))(x), 6 * x)
-    close(vmap(jit(jacfwd(g)))(x), 3 * x**2)
-    step, dy, y = 1e-3, grad(g)(1.0), lambda x: float(g(x))
-    close(dy, (y(1.0 + step) - y(1.0 - step)) / (2 * step), rtol=1e-3)
-    assert vmap(lambda x: f(x, 4)["n"])(x).tolist() == [4, 4, 4]
 
 
 def test_callbacks_get_keys_as_keys():
