@@ -117,6 +117,8 @@ def test_what_is_in_range_does_not_pass_what_is_not(road):
     assert of("rsqrt", 1j * np.inf, complex(np.inf, -np.inf)).tolist() == [0, 0]
     assert of("reciprocal", complex(np.inf, np.inf), 2j).tolist() == [0, -0.5j]
     assert abs(of("log1p", 1e-20, 1e-20j) / [1e-20, 1e-20j] - 1).max() < 1e-6
+    below, above = of("log1p", complex(-3, -0.0), complex(-3, 0.0)).imag
+    assert below == -above == np.float32(-np.pi)
 
 
 def test_powers():

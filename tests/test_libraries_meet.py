@@ -398,6 +398,7 @@ def own_arrays(jnp, scipy, image, nn):
         lambda: nn.dot_product_attention(q, q, q, **lengths, local_window_size=1),
         lambda: jnp.isin(bits, bits[:1]),
         lambda: jnp.polyfit(x[0], x[1], 2),
+        lambda: jnp.mgrid[0:3, 0:1:3j],
         lambda: jnp.linspace(x[0], x[1], 5),
         lambda: scipy.special.multigammaln(x[0] + 3, 2),
         lambda: scipy.signal.stft(wave, nperseg=16),

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..trace import dtypes, primitives, slicing
+from ..trace.base.config import config
 from ..trace.core import Tracer
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform import tangents
 from ..transform.batching.vmap import vmap
 from ..transform.control_flow.api import cond
 from .arguments import canonical_shape, concrete, static, static_int
-from .core import arrays, convert, expand_to, later, promote_dtypes, sign, strong
+from .core import arrays, convert, expand_to, later, sign, strong
 from .elementwise import choose_where, power
 from .making import (
     arange,
@@ -216,7 +217,11 @@ class Grid:
         if key == ():
             return [] if self.sparse else zeros(0, int)
         keys = key if isinstance(key, tuple) else (key,)
-        axes = promote_dtypes([numbers_of_slice(k, self.name) for k in keys])
+        axes = [numbers_of_slice(k, self.name) for k in keys]
+        # Whatever the flags say of the user's arrays, these are made of numbers.
+        kinds = tuple(map(dtypes.typed, axes))
+        dtype, _ = dtypes.joint_type(kinds, config.enable_x64, "standard")
+        axes = [convert(x, dtype) for x in axes]
         if not isinstance(key, tuple):
             return axes[0]
         grids = meshgrid(*axes, indexing="ij", sparse=self.sparse)

@@ -57,7 +57,9 @@ def log1p_value(x):
     """log(1 + x); NumPy's own of complex numbers loses what is small beside 1."""
     if x.dtype.kind != "c":
         return np.log1p(x)
-    result, a, b = np.asarray(np.log(1 + x)), x.real, x.imag
+    more, a, b = np.array(x), x.real, x.imag
+    more.real += 1  # As 1 + x but for an imaginary part of -0.
+    result = np.asarray(np.log(more))
     near = np.maximum(abs(a), abs(b)) < 0.5
     result.real = np.where(near, np.log1p(a * (a + 2) + b * b) / 2, result.real)
     return result
