@@ -4,17 +4,7 @@ import numpy as np
 
 from minijit.trace.array import ShapedArray, aval_of, on_numpy, shape_rules
 from minijit.trace.core import Primitive, Trace, Tracer, eval_rules, set_trace
-from minijit.trace.primitives import add_p, dot_general_p, exp_p, mul_p, reduce_sum_p
-
-
-def batched_matmul(x, y):
-    return dot_general_p.bind(
-        x,
-        y,
-        dimension_numbers=(((2,), (1,)), ((0,), (0,))),
-        precision=None,
-        preferred_element_type=None,
-    )
+from minijit.trace.primitives import add_p, exp_p, mul_p, reduce_sum_p
 
 
 class Applied(Trace):
@@ -32,16 +22,6 @@ class Applied(Trace):
         self.inputs = [Tracer(self, aval) for aval in avals]
         with set_trace(self):
             return f(*self.inputs)
-
-
-def check_batched_matmul(batched_matmul):
-    """x has axes (b, n, k), y has (b, k, m): k is contracted, b is a batch axis."""
-    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    y = np.arange(40, dtype=np.float32).reshape(2, 4, 5) - 7
-    assert np.array_equal(batched_matmul(x, y), x @ y)
-    trace = Applied()
-    trace.run(batched_matmul, [aval_of(x), aval_of(y)])
-    assert [p.name for p, _, _ in trace.steps] == ["dot_general"]
 
 
 def peak_bytes(f, *avals):

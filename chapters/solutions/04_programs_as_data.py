@@ -4,39 +4,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.trace.array import shape_rules
 from minijit.trace.core import Primitive, eval_rules
-from minijit.trace.jaxprs.jaxpr import (
-    ClosedJaxpr,
-    Eqn,
-    Jaxpr,
-    Literal,
-    Var,
-    dce,
-    effectful,
-    eval_jaxpr,
-    subjaxprs,
-)
-from minijit.trace.primitives import sin_p
-
-
-def count_primitives(jaxpr):
-    counts, todo = {}, [jaxpr]
-    while todo:
-        for eqn in todo.pop().eqns:
-            name = eqn.primitive.name
-            counts[name] = counts.get(name, 0) + 1
-            todo += subjaxprs(eqn)
-    return counts
-
-
-def check_count_primitives(count_primitives):
-    """`subjaxprs(eqn)` gives the jaxprs among an equation's params: count there too."""
-    jaxpr = mj.make_jaxpr(lambda x: jnp.sin(jnp.sin(x)) * 2.0)(1.0).jaxpr
-    assert count_primitives(jaxpr) == {"sin": 2, "mul": 1}
-    x = Var(jaxpr.in_avals[0])
-    y = Var(jaxpr.out_avals[0])
-    call = Eqn(sin_p, (x,), (y,), {"body": ClosedJaxpr(jaxpr)})
-    outer = Jaxpr((), (x,), (call,), (y,))
-    assert count_primitives(outer) == {"sin": 3, "mul": 1}
+from minijit.trace.jaxprs.jaxpr import Literal, dce, effectful, eval_jaxpr
 
 
 def depth(jaxpr):

@@ -3,35 +3,12 @@
 from types import SimpleNamespace
 
 from minijit.trace.trees.pytree import (
-    Leaf,
     node_types,
     register_pytree_node,
     tree_flatten,
     tree_map,
     tree_structure,
 )
-
-
-def depth(treedef):
-    stack = []
-    for node in reversed(treedef.nodes):
-        if node.type is Leaf:
-            stack.append(0)
-        else:
-            children = [stack.pop() for _ in range(node.arity)]
-            stack.append(1 + max(children, default=0))
-    return stack.pop()
-
-
-def check_depth(depth):
-    """Read the nodes backwards, with a stack of the depths of finished subtrees."""
-    examples = [(1, 0), ([], 1), (None, 1), ([1, (2,)], 2), ([[], [[1]], 2], 3)]
-    for tree, expected in examples:
-        assert depth(tree_structure(tree)) == expected
-    deep = 1
-    for _ in range(10_000):
-        deep = (0, deep)
-    assert depth(tree_structure(deep)) == 10_000
 
 
 def partition(keep, tree):

@@ -4,41 +4,7 @@ import numpy as np
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.trace.jaxprs.jaxpr import make_jaxpr
 from minijit.trace.jit.jit import executors
-
-
-def unroll_count(f, *args):
-    counts = {}
-
-    def count(jaxpr):
-        if jaxpr not in counts:
-            counts[jaxpr] = sum(
-                count(eqn.params["jaxpr"].jaxpr) if eqn.primitive.name == "jit" else 1
-                for eqn in jaxpr.eqns
-            )
-        return counts[jaxpr]
-
-    return count(make_jaxpr(f)(*args).jaxpr)
-
-
-def check_unroll_count(unroll_count):
-    """The jaxpr a call calls is `eqn.params["jaxpr"].jaxpr`; remember its count."""
-    inner = mj.jit(lambda x: x * 2 + x)
-
-    def outer(x):
-        for _ in range(10):
-            x = inner(x)
-        return -x
-
-    assert unroll_count(outer, 1.0) == 21
-    assert unroll_count(mj.jit(outer), 1.0) == 21
-    assert unroll_count(lambda x: x, 1.0) == 0
-    # Forty calls deep: 2**40 calls in all, which nobody can count one by one.
-    twice = inner
-    for _ in range(40):
-        twice = mj.jit(lambda x, f=twice: f(f(x)))
-    assert unroll_count(twice, 1.0) == 2 * 2**40
 
 
 def bucketed(f):

@@ -23,26 +23,6 @@ def check_newton(newton):
     assert abs(float(newton(jnp.cos, 1.0, 5)) - np.pi / 2) < 1e-5
 
 
-def columns(f, x):
-    _, f_jvp = mj.linearize(f, x)
-    directions = jnp.eye(x.size, dtype=x.dtype)
-    return jnp.stack([f_jvp(t) for t in directions], axis=1)
-
-
-def check_columns(columns):
-    """A column is f_jvp of a row of jnp.eye; stack them along axis 1."""
-    x = jnp.array([1.0, 2.0, 3.0])
-    calls = []
-
-    def f(x):
-        calls.append(x)
-        return jnp.stack([jnp.sum(x * x), jnp.prod(x)])
-
-    got = np.asarray(columns(f, x))
-    assert np.allclose(got, [[2.0, 4.0, 6.0], [6.0, 3.0, 2.0]])
-    assert len(calls) == 1
-
-
 def make_cube():
     cube_p = Primitive("cube")
     shape_rules[cube_p] = lambda x: x

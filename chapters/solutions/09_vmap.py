@@ -25,24 +25,6 @@ def check_all_pairs(all_pairs):
     assert jnp.allclose(all_pairs(jnp.dot)(a, a), a @ a.T)
 
 
-def hessian_diagonal(f, x):
-    def entry(direction):
-        _, tangent = mj.jvp(mj.grad(f), (x,), (direction,))
-        return jnp.sum(direction * tangent)
-
-    return mj.vmap(entry)(jnp.eye(x.size, dtype=x.dtype))
-
-
-def check_hessian_diagonal(hessian_diagonal):
-    """jvp of grad in one direction is a column of the Hessian; vmap over directions."""
-
-    def f(x):
-        return jnp.sum(x**3.0) + jnp.prod(x)
-
-    x = jnp.array([1.0, 2.0, 0.5])
-    assert jnp.allclose(hessian_diagonal(f, x), 6.0 * x, atol=1e-4)
-
-
 def rotate_rule(primitive, lanes, axes, x, *, axis, shift):
     (lane_axis,) = axes
     axis = axis + (axis >= lane_axis)

@@ -50,31 +50,3 @@ def check_watch(watch):
     slope = mj.grad(lambda x: 3.0 * watch(x * x, seen))(2.0)
     assert float(slope) == 12.0
     assert [float(ct) for ct in seen] == [3.0]
-
-
-def defvjps(function, *rules):
-    def fwd(*args):
-        result = function(*args)
-        return result, (result, args)
-
-    def bwd(residuals, ct):
-        result, args = residuals
-        return tuple(r and r(ct, result, *args) for r in rules)
-
-    function.defvjp(fwd, bwd)
-
-
-def check_defvjps(defvjps):
-    """fwd keeps the result and the arguments; bwd calls each rule that is not None."""
-
-    @mj.custom_vjp
-    def product(x, y, z):
-        return x * y * z
-
-    first = lambda ct, result, x, y, z: ct * y * z
-    last = lambda ct, result, x, y, z: ct * result / z
-    defvjps(product, first, None, last)
-    found = mj.grad(product, (0, 1, 2))(2.0, 3.0, 5.0)
-    assert [float(x) for x in found] == [15.0, 0.0, 6.0]
-    lanes = mj.vmap(mj.grad(product, 2), (0, None, None))(jnp.arange(3.0), 3.0, 5.0)
-    assert jnp.allclose(lanes, jnp.arange(3.0) * 3.0)

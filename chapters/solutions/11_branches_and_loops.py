@@ -29,22 +29,6 @@ def check_bisect(bisect):
     assert abs(float(inside) - 3.0) < 1e-3
 
 
-def running_max(xs):
-    def step(best, x):
-        best = jnp.maximum(best, x)
-        return best, best
-
-    return lax.scan(step, xs[0], xs)[1]
-
-
-def check_running_max(running_max):
-    """The carry is the best so far, starting with xs[0]; it is also the y of a step."""
-    xs = jnp.array([3.0, 1.0, 4.0, 1.0, 5.0])
-    wanted = jnp.array([3.0, 3.0, 4.0, 4.0, 5.0])
-    assert (running_max(xs) == wanted).all()
-    assert "scan" in str(mj.make_jaxpr(running_max)(xs))
-
-
 def repeat_rule(nonzero, x, *, jaxpr, times):
     def run(x):
         return Loop(jaxpr, length=times).bind([], [], [x], [])[0]

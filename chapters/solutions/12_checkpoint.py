@@ -44,23 +44,6 @@ def check_in_blocks(in_blocks):
     )
 
 
-def largest_residual(f, *args):
-    made = [r for r in mj.saved_residuals(f, *args) if r.source]
-    return max(made, key=lambda r: r.nbytes).source.line
-
-
-def check_largest_residual(largest_residual):
-    """Each Residual has `.nbytes` and `.source.line`; arguments have no source."""
-
-    def f(x):
-        y = jnp.sum(jnp.sin(x))
-        z = jnp.exp(jnp.broadcast_to(jnp.sin(y), (100,)))
-        return jnp.sum(z)
-
-    line = f.__code__.co_firstlineno
-    assert largest_residual(f, x) == line + 2
-
-
 def small_ones(limit):
     return lambda primitive, *avals, **params: all(a.size <= limit for a in avals)
 

@@ -3,7 +3,6 @@
 import math
 from math import comb
 
-import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.array import aval_of
@@ -24,26 +23,6 @@ def check_slots_needed(slots_needed):
     assert [slots_needed(n, 1) for n in (2, 3, 10)] == [1, 2, 9]
     assert slots_needed(165, 3) == 8
     assert slots_needed(166, 3) == 9
-
-
-def in_chunks(body, n, x):
-    @mj.checkpoint
-    def chunk(x, _):
-        return lax.scan(lambda x, _: (body(x), None), x, None, length=n)
-
-    return lax.scan(chunk, x, None, length=n)[0]
-
-
-def check_in_chunks(in_chunks):
-    """A scan of scans; the inner one forgets what it computed: `mj.checkpoint`."""
-    body = lambda x: jnp.sin(1.1 * x)
-    x, expected = jnp.full(100, 0.5), 0.5
-    for _ in range(25):
-        expected = body(expected)
-    assert abs(float(in_chunks(body, 5, x)[0]) - float(expected)) < 1e-5
-    _, pull_back = mj.vjp(lambda x: in_chunks(body, 5, x), x)
-    kept = sum(leaf.nbytes for leaf in mj.tree.leaves(pull_back))
-    assert kept <= 400 * 8
 
 
 def reverse_by_halves(advance, back, state, steps, slots):

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.simplify.folding import fast_rules, rules, simplify
 from minijit.trace import primitives as prim
@@ -27,22 +26,6 @@ def check_abs_of_neg(abs_of_neg):
         assert len(simplify(closed).eqns) == 2
     finally:
         rules[prim.abs_p] = known
-
-
-def used_arguments(f, *args):
-    jaxpr = simplify(make_jaxpr(f)(*args)).jaxpr
-    mentioned = {v for eqn in jaxpr.eqns for v in eqn.invars} | {*jaxpr.outvars}
-    return [i for i, v in enumerate(jaxpr.invars) if v in mentioned]
-
-
-def check_used_arguments(used_arguments):
-    """A jaxpr mentions variables in its equations' invars, and in its outvars."""
-    assert used_arguments(lambda x, y: x, 1.0, 2.0) == [0]
-    assert used_arguments(lambda x, y, z: x + y * 1, 1, 2, 3) == [0, 1]
-    assert used_arguments(lambda x, y: x + y * 0, 1, 2) == [0]
-    assert used_arguments(lambda x, y: x + y * 0.0, 1.0, 2.0) == [0, 1]
-    assert used_arguments(lambda x: 3, 1.0) == []
-    assert used_arguments(mj.jit(lambda x, y: jnp.sin(y)), 1.0, 2.0) == [1]
 
 
 def over_single(s, out, x, *, axes):

@@ -79,37 +79,6 @@ shape_rules |= {while_p: while_shape}
 eval_rules |= as_whole(while_p, while_eval)
 
 
-# ---- scan: carry, y = body(consts, carry, x), for so many steps
-
-
-@dataclass(frozen=True)
-class Loop:
-    """The params of a `scan`.
-
-    Its operands are the number of steps (if `length` is None), consts, the initial
-    carry, and xs.  An x, and a y, has a value for each step: it is an array with the
-    steps on its first axis, or a Tape.
-    """
-
-    jaxpr: ClosedJaxpr
-    length: int | None = None
-    reverse: bool = False
-    num_consts: int = 0
-    num_carry: int = 0
-    unroll: int = 1
-
-    def split(self, operands):  # -> (steps, consts, carry, xs)
-        return split(operands, self.length is None, self.num_consts, self.num_carry)
-
-    def bind(self, steps, consts, carry, xs):  # -> [*carry, *ys]
-        counts = dict(num_consts=len(consts), num_carry=len(carry))
-        return scan_p.bind(*steps, *consts, *carry, *xs, **vars(self) | counts)
-
-    def is_array(self, aval):
-        """Whether a value of this type a step is an array, and not a Tape."""
-        return self.length is not None and isinstance(aval, ShapedArray)
-
-
 # ---- the linear side of a loop
 
 
@@ -154,6 +123,37 @@ linearize_rules |= {while_p: while_linearize}
 
 
 # chapter 11, brought along
+
+# ---- scan: carry, y = body(consts, carry, x), for so many steps
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The params of a `scan`.
+
+    Its operands are the number of steps (if `length` is None), consts, the initial
+    carry, and xs.  An x, and a y, has a value for each step: it is an array with the
+    steps on its first axis, or a Tape.
+    """
+
+    jaxpr: ClosedJaxpr
+    length: int | None = None
+    reverse: bool = False
+    num_consts: int = 0
+    num_carry: int = 0
+    unroll: int = 1
+
+    def split(self, operands):  # -> (steps, consts, carry, xs)
+        return split(operands, self.length is None, self.num_consts, self.num_carry)
+
+    def bind(self, steps, consts, carry, xs):  # -> [*carry, *ys]
+        counts = dict(num_consts=len(consts), num_carry=len(carry))
+        return scan_p.bind(*steps, *consts, *carry, *xs, **vars(self) | counts)
+
+    def is_array(self, aval):
+        """Whether a value of this type a step is an array, and not a Tape."""
+        return self.length is not None and isinstance(aval, ShapedArray)
+
 
 def scan_shape(*avals, **params):
     loop = Loop(**params)

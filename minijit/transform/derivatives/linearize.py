@@ -66,6 +66,24 @@ from ..tangents import (
 from .layout_chains import layout_chains
 from .lost_derivatives import KeepsDerivative
 
+
+class JVPTracer(KeepsDerivative):
+    """A value with a tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace, primal, tangent):
+        super().__init__(trace, aval_of(primal))
+        self.primal = primal
+        self.tangent = tangent
+
+    def concrete(self, use):
+        """Outside of jit the primal is a number, and Python may have it."""
+        if isinstance(self.primal, Tracer):
+            return self.primal.concrete(use)
+        return lax.as_array(self.primal, self.aval)
+
+
 # chapter 7
 # primitive -> rule(nonzero, *primals, **params) -> (results, linear), where
 # linear(*tangents) -> tangents of the results.
@@ -86,23 +104,6 @@ def add_tangents(s, t):
     if s is None or t is None:
         return s if t is None else t
     return add_any_p.bind(s, t)
-
-
-class JVPTracer(KeepsDerivative):
-    """A value with a tangent."""
-
-    __slots__ = ("primal", "tangent")
-
-    def __init__(self, trace, primal, tangent):
-        super().__init__(trace, aval_of(primal))
-        self.primal = primal
-        self.tangent = tangent
-
-    def concrete(self, use):
-        """Outside of jit the primal is a number, and Python may have it."""
-        if isinstance(self.primal, Tracer):
-            return self.primal.concrete(use)
-        return lax.as_array(self.primal, self.aval)
 
 
 class JVPTrace(Trace):
