@@ -9,6 +9,7 @@ import math
 
 from ...trace import primitives as prim
 from ...trace.numpy_values import joint_wide_dtype
+from ..loops.expressions import Axis, Const, Reduce, as_index, op, shorter
 from ..loops.scalars import BOOL, identities, wide_dtype
 from ..simplify.shapes import matched_axes
 
@@ -23,11 +24,6 @@ def bool_name(name, dtype):
     return {"max": "or", "min": "and"}.get(name, name) if dtype == BOOL else name
 
 
-# chapter 15
-from ..loops.expressions import Axis, Const, Reduce, as_index, op, shorter
-from .walk import Elements, lower_rules, new_axis
-
-
 def widen(expr):
     """A 16-bit float in 32 bits."""
     return op("convert", expr, dtype=wide_dtype(expr.dtype))
@@ -37,6 +33,24 @@ def compute(name, *args, dtype):
     """`op(name, *args)` of a dtype; 16-bit floats in 32 bits, rounded afterwards."""
     result = op(bool_name(name, dtype), *map(widen, args), dtype=wide_dtype(dtype))
     return op("convert", result, dtype=dtype)
+
+
+def total_over(name, over, body):
+    """A total over those of the indices `over` that are axes; the body without any."""
+    axes = tuple(i for i in over if isinstance(i, Axis))
+    return shorter(Reduce(name, axes, (body,))) if axes else body
+
+
+def reduced_index(index, shape, axes):
+    """The index of an operand that is reduced over `axes`: -> (index, new axes)."""
+    rest = iter(index)
+    over = {d: new_axis(shape[d], "reduce") for d in sorted(axes)}
+    where = tuple(over[d] if d in over else next(rest) for d in range(len(shape)))
+    return where, tuple(over.values())
+
+
+# chapter 15
+from .walk import Elements, lower_rules, new_axis
 
 
 def one_operation(name, cost=1):
@@ -70,20 +84,6 @@ lower_rules |= {
     prim.transpose_p: Elements(transpose, cost=0),
     prim.broadcast_in_dim_p: Elements(broadcast_in_dim, cost=0),
 }
-
-
-def total_over(name, over, body):
-    """A total over those of the indices `over` that are axes; the body without any."""
-    axes = tuple(i for i in over if isinstance(i, Axis))
-    return shorter(Reduce(name, axes, (body,))) if axes else body
-
-
-def reduced_index(index, shape, axes):
-    """The index of an operand that is reduced over `axes`: -> (index, new axes)."""
-    rest = iter(index)
-    over = {d: new_axis(shape[d], "reduce") for d in sorted(axes)}
-    where = tuple(over[d] if d in over else next(rest) for d in range(len(shape)))
-    return where, tuple(over.values())
 
 
 def reduction(name):

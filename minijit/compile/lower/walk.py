@@ -21,6 +21,7 @@ from ...trace.core import find_rule
 from ...trace.jaxprs.jaxpr import Literal, has_effect
 from ..decisions import noting
 from ..loops.expression_text import question_text
+from ..loops.expressions import Axis, Const, Expr, Load, as_index
 from ..loops.graphs import postorder
 from ..loops.statements import Store
 from ..pipeline import row_choosers
@@ -51,9 +52,6 @@ def row_of(eqn):
 
 
 # chapter 15
-from ..loops.expressions import Axis, Const, Expr, Load, as_index
-
-
 class At(Expr):
     """A question: the element of a variable at an index.
 
