@@ -10,6 +10,8 @@ from referee import together
 
 import minijit as mj
 import minijit.numpy as jnp
+from minijit import lax
+from minijit.ops import special as ops_special
 from minijit.scipy import special
 
 pytestmark = pytest.mark.chapter(16)
@@ -146,3 +148,66 @@ def test_quotients_in_float32_are_right_to_a_few_units(name):
     assert np.isnan(mj.jit(f)(np.full(3, np.nan, np.float32))).all()
     if name == "erf":
         assert np.abs(found).max() == 1 and np.signbit(found[-3])
+
+
+# (a, x, the derivative of igamma(a, x) by a, 1 - igamma(a, x)), by mpmath.
+INCOMPLETE = np.array([
+    (0.1, 1.15, -0.2094576585389535, 0.019065491360624427),
+    (0.3, 0.05, -1.280733608125873, 0.5515631378934073),
+    (2.5, 2.5, -0.26084496236866944, 0.41588018699550794),
+    (30, 45.0, -0.0034741570951297633, 0.007337199297796504),
+    (0.01, 3.2, -0.010531713230153068, 0.0001033179619246037),
+    (5, 0.4, -0.00016131303719276515, 0.9999387566728977),
+    (0.2, 2.9, -0.02755812914890082, 0.0041833364873487934),
+]).T  # fmt: skip
+
+
+def test_slopes_of_igamma_are_right_in_either_precision():
+    a, x, slope, rest = INCOMPLETE
+    with mj.enable_x64(True):
+        np.testing.assert_allclose(lax.igamma_grad_a(a, x), slope, rtol=1e-13)
+        np.testing.assert_allclose(lax.igammac(a, x), rest, rtol=1e-13)
+    a, x = a.astype(np.float32), x.astype(np.float32)
+    np.testing.assert_allclose(lax.igamma_grad_a(a, x), slope, rtol=2e-6)
+    np.testing.assert_allclose(lax.igammac(a, x), rest, rtol=2e-6)
+    density = np.exp((a - 1) * np.log(x) - x - scipy.special.gammaln(a))
+    found = lax.random_gamma_grad(a, x)
+    np.testing.assert_allclose(found, -slope / density, rtol=5e-6)
+    assert np.isnan(lax.igamma_grad_a(np.float32(-1.0), np.float32(1.0)))
+    empty = np.ones((0, 2), np.float32)
+    assert lax.igamma_grad_a(empty, empty).shape == (0, 2)
+
+
+def test_a_series_takes_as_many_steps_as_each_of_its_elements_needs(monkeypatch):
+    """In single precision some took 10,000 steps, and all others with them."""
+    rng, counts = np.random.default_rng(0), []
+    a, x = (np.abs(rng.normal(size=(2, 1000))) + 0.1).astype(np.float32)
+    run = ops_special.until_exact
+
+    def counted(step, first, *given):
+        def one(n, state, *given):
+            counts.append(state[0].size)
+            return step(n, state, *given)
+
+        return run(one, first, *given)
+
+    monkeypatch.setattr(ops_special, "until_exact", counted)
+    ops_special.igamma_slope(a, x)
+    assert a.size < sum(counts) < 40 * a.size and len(counts) < 200
+
+
+def test_scipy_is_asked_for_igammac_only_where_that_is_small(monkeypatch):
+    a, x, _, rest = INCOMPLETE.astype(np.float32)
+    a, x = np.append(a, np.float32(0.5)), np.append(x, np.float32(40.0))
+    sizes, special_of = [], ops_special.special
+
+    def counted(name):
+        return lambda *args: (
+            sizes.append((name, args[0].size)) or special_of(name)(*args)
+        )
+
+    monkeypatch.setattr(ops_special, "special", counted)
+    found = ops_special.igammac_value(a, x)
+    assert sizes == [("gammainc", 8), ("gammaincc", 1)]
+    np.testing.assert_allclose(found[:-1], rest, rtol=2e-6)
+    np.testing.assert_allclose(found[-1], scipy.special.gammaincc(0.5, 40.0), rtol=2e-6)
