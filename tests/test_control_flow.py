@@ -567,9 +567,11 @@ def test_disable_jit_lets_python_look_inside():
     with mj.disable_jit():
         lax.while_loop(lambda x: x > 1, step, jnp.float32(5.0))
         ys = lax.scan(lambda c, x: (c + x, float(c)), 0.0, jnp.arange(3.0))[1]
+        back = lax.scan(lambda c, x: (x, c), 3.0, jnp.arange(3.0), reverse=True)
         lax.cond(True, step, lambda x: x, jnp.float32(7.0))
     assert halves == [5.0, 2.5, 1.25, 7.0]
     np.testing.assert_array_equal(ys, [0.0, 0.0, 1.0])
+    assert back[0] == 0.0 and back[1].tolist() == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.chapter(13)

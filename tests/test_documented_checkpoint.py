@@ -113,6 +113,17 @@ def test_what_a_policy_holds(function, policy, wanted):
         gradients_agree(g, total(network), weights, x)
 
 
+def test_what_goes_elsewhere_says_from_where_to_where():
+    policy = policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"],
+        offload_src="device", offload_dst="pinned_host",
+    )  # fmt: skip
+    name_p = make_jaxpr(lambda x: checkpoint_name(x, "a"))(x).eqns[0].primitive
+    there = policy(name_p, name="b")
+    assert (there.src, there.dst) == ("device", "pinned_host")
+    assert policy(name_p, name="a") is True and policy(name_p, name="c") is False
+
+
 def test_batch_axes_make_a_difference():
     """Lanes of a matrix and of a vector are a batch axis of their product."""
     f = lambda w, x: jnp.sum(jnp.sin(vmap(jnp.dot)(w, x)) ** 2)

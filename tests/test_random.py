@@ -454,6 +454,7 @@ def test_stop_gradient():
     np.testing.assert_array_equal(mj.vmap(mj.grad(f))(jnp.arange(3.0)), [0, 1, 2])
     tree = lax.stop_gradient({"a": 1.0, "b": (2, random.key(0))})
     assert tree["a"] == 1.0 and tree["b"][0] == 2
+    assert not mj.make_jaxpr(lax.stop_gradient)(2).eqns
     g = mj.grad(lambda t: sum(mj.tree.leaves(lax.stop_gradient(t))))({"a": 1.0})
     assert g == {"a": 0.0}
 
