@@ -10,6 +10,9 @@ from harness import as_interpreted
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.compile.lower.walk import lower
+from minijit.compile.memory import overwriting
+from minijit.compile.simplify.folding import simplify
 from tests.test_native_control import sources
 
 pytestmark = pytest.mark.chapter(21)
@@ -318,3 +321,21 @@ loops = [in_a_fori, in_a_while, in_a_scan, total_of_sines, mj.grad(total_of_sine
 def test_work_is_linear_in_the_steps(f):
     """Twice the elements: twice the work, where copies would make it four times."""
     assert lines_run(f, 200) < 2.2 * lines_run(f, 100)
+
+
+def test_each_kernel_is_read_once_however_many_carries_ask(monkeypatch):
+    """As a step of training has: an optimizer's state for each of many parameters."""
+
+    def step(i, *ts):
+        return [t.at[i].set(jnp.sin(t[i - 1]) + t.sum()) for t in ts]
+
+    closed = simplify(mj.make_jaxpr(step)(1, *[jnp.ones(N)] * 12))
+    program = lower(closed, "step")
+    read, read_by = [], overwriting.read_by
+    monkeypatch.setattr(
+        overwriting, "read_by", lambda step: read.append(step) or read_by(step)
+    )
+    pairs = list(zip(program.inputs[1:], program.outputs, strict=True))
+    found = overwriting.plan(program, pairs, {})
+    assert found.pairs == pairs and len(program.body) >= 12
+    assert len(read) == len(set(read))

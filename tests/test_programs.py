@@ -41,10 +41,11 @@ libraries = {
     "e3nn_irreps": "e3nn_jax",
     "jax_md_dynamics": "jax_md",
     "jaxlie_poses": "jaxlie",
+    "mctx_search": "mctx",
 }
 # On their own they prove `as_jax` where no library is installed.
 with_jax_alone = ["jax_classifier", "jax_one_device", "jax_own_primitive"]
-with_jax_alone += ["jax_quickstart"]
+with_jax_alone += ["jax_quickstart", "jax_policy_gradient"]
 
 number = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)\b"
 word = re.compile(rf"{number}|[^\d\s]+")

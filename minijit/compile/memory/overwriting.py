@@ -67,6 +67,11 @@ def written_by(step, old=None):
     return {s.buffer for s in stores if old is None or copied_by(s) is not old}
 
 
+def touched_by(step):
+    """(the buffers that a kernel or call reads, those that it writes)"""
+    return read_by(step), written_by(step)
+
+
 class Overwriting:
     """An order of a program's steps in which results are written over arguments.
 
@@ -99,7 +104,7 @@ class Overwriting:
 
     def copied_to(self, buffer):
         """The buffer of which another one is a copy to begin with, or None."""
-        writers = (s for s in self.program.body if buffer in written_by(s))
+        writers = (s for s in self.program.body if buffer in self.touched(s)[1])
         first = next(writers, None)
         if not isinstance(first, Kernel):
             return None
@@ -111,7 +116,7 @@ class Overwriting:
     def allow(self, links):
         """Take on some links, if there is an order for them: -> whether there is."""
         links = self.links + links
-        for program in (self.program, parted(self.program, links)):
+        for program in (self.program, parted(self.program, links, self.touched)):
             order = self.order(program.body, links)
             if order is not None:
                 self.program, self.links = replace(program, body=order), links
@@ -124,13 +129,14 @@ class Overwriting:
 
         It is the order they had, where nothing else is asked for.
         """
-        before, olds, readers = dependences(body), dict(links), defaultdict(set)
+        before = dependences(body, self.touched)
+        olds, readers = dict(links), defaultdict(set)
         news = {new for old, new in links}
         for i, step in enumerate(body):
-            for buffer in read_by(step) & olds.keys():
+            for buffer in self.touched(step)[0] & olds.keys():
                 readers[buffer].add(i)
         for j, step in enumerate(body):
-            both, made = [], written_by(step) & news
+            both, made = [], self.touched(step)[1] & news
             for old, new in links if made else ():
                 if new in made and new in written_by(step, old):
                     before[j] |= readers[old] - {j}
@@ -139,6 +145,13 @@ class Overwriting:
                 return None
         order = sorted_steps(dict(enumerate(before)))
         return None if order is None else tuple(body[i] for i in order)
+
+    def touched(self, step):
+        """What `touched_by` says of a step: every pair asks it of all of them."""
+        key = "touched", step
+        if key not in self.known:
+            self.known[key] = touched_by(step)
+        return self.known[key]
 
     def overwrites(self, step, pairs):
         """Whether one step may read each `old` and write its `new` in one memory."""
@@ -172,11 +185,11 @@ def placed_once(kernel, known):
     return known[key]
 
 
-def dependences(body):
+def dependences(body, touched=touched_by):
     """For each step the numbers of the earlier ones that have to stay before it."""
     readers, writers, before = defaultdict(set), defaultdict(set), []
     for i, step in enumerate(body):
-        reads, writes = read_by(step), written_by(step)
+        reads, writes = touched(step)
         earlier = [writers[b] for b in reads | writes] + [readers[b] for b in writes]
         before.append(set().union(*earlier))
         for found, buffers in ((readers, reads), (writers, writes)):
@@ -242,7 +255,7 @@ def told_by(index, axes):
     return next(({x} for x, y in pairs if x in axes and y.free.isdisjoint(axes)), set())
 
 
-def parted(program, links):
+def parted(program, links, touched):
     """A program whose kernels read no more than they must when they write a `new`.
 
     They are parted into their statements, but for a loop and the totals beside it; what
@@ -252,7 +265,7 @@ def parted(program, links):
     before = {new: old for old, new in links}
     for step in program.body:
         whole = not isinstance(step, Kernel) or after_loop(step.body)
-        if whole or not written_by(step) & before.keys():
+        if whole or not touched(step)[1] & before.keys():
             body.append(step)
             continue
         for stmt in step.body:
