@@ -41,6 +41,7 @@ from ..loops.statements import For, Store, expressions, nested, replaced, statem
 from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
+from .machine import Machine
 from .nests import Renamer, in_nests, loop_over, split, steps_of, strides_of
 from .row_totals import outer_totals
 
@@ -331,8 +332,9 @@ def cut_total(total, stored):
 def in_ranges(body, outermost=True):
     """A kernel's statements, with loops cut into ranges.
 
-    Of loops around everything only short ones are cut: others may be divided among
-    threads, and then they have to be one.
+    Of loops around everything only short ones are cut, and those of single elements
+    where few cores are: others may be divided among threads, and then they have to be
+    one.
     """
     result, body = [], without_masked(body) if outermost else body
     for stmt in body:
@@ -358,7 +360,10 @@ def ranges(loop, outermost):
     if not cuts:
         return [loop]
     pieces, steps = len(cuts) + 1, axis.extent * math.prod(a.extent for a in inner)
-    if pieces > settings.most_ranges or outermost and steps > settings.one_range:
+    # A loop of single elements that is not cut computes all cases of each, and gathers
+    # what it reads: two cores take as long for it as one for its parts.
+    shared = outermost and (inner or Machine.in_force().cores > 2)
+    if pieces > settings.most_ranges or shared and steps > settings.one_range:
         noted("one range", ranges=pieces, steps=steps)
         return [loop]
     noted("ranges", ranges=pieces)
