@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from ..trace.base.errors import user_level
 from ..trace.types import Array, ArrayLike, Axis, DTypeLike
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.stop_gradient import stop_gradient
-from . import initializers as initializers
 
 
 def array(name: str, x: Any) -> Array:
@@ -500,9 +499,15 @@ def in_groups(x, groups):
 
 calls.explain_calls("nn", globals())
 
-_names.publish(globals(), """
+# They import all of `random`, which activations have no use for.
+_on_demand = ["initializers"]
+__all__ = """
     celu dot_product_attention elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh
     identity initializers leaky_relu log1mexp log_sigmoid log_softmax logmeanexp
     logsumexp mish one_hot relu relu6 selu sigmoid silu soft_sign softmax softplus
     sparse_plus sparse_sigmoid squareplus standardize swish tanh
-""")
+""".split()
+__dir__, __getattr__ = _names.front(globals(), __all__, _on_demand)
+
+if TYPE_CHECKING:
+    from . import initializers as initializers

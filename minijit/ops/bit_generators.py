@@ -10,6 +10,7 @@ The hash is threefry2x32 (two words each) or, by default, philox4x32 (four words
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -226,8 +227,14 @@ def rng_bit_generator(
     return new, bits
 
 
-# What `rng_uniform` draws from: each call moves it on.
-generator = np.random.Generator(np.random.Philox(0))
+@functools.cache
+def generator():
+    """What `rng_uniform` draws from: each call moves it on.
+
+    NumPy imports its random numbers then, which takes a quarter as long as all that
+    comes with `lax`.
+    """
+    return np.random.Generator(np.random.Philox(0))
 
 
 def rng_uniform(a: ArrayLike, b: ArrayLike, shape: int | Sequence[int]) -> Array:
@@ -253,8 +260,8 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: int | Sequence[int]) -> Array
 
     def draw(a, b):
         if dtype.kind in "iu":
-            return generator.integers(a, b, shape, dtype)
-        found = generator.random(shape, np.float64) * (np.float64(b) - a) + a
+            return generator().integers(a, b, shape, dtype)
+        found = generator().random(shape, np.float64) * (np.float64(b) - a) + a
         found = np.asarray(found, dtype)
         # Rounding can reach b, which is no result.
         return np.minimum(found, np.nextafter(np.asarray(b, dtype), a))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import numpy as jnp, random
+from ... import numpy as jnp
 from ...numpy.arguments import check_arraylike
 from ...numpy.core import promote_dtypes
 from ...trace import dtypes
@@ -167,6 +167,9 @@ class gaussian_kde:
 
     def resample(self, key, shape=()):
         """Random numbers of this density, [d, *shape]."""
+        # The distributions beside this one have no use for it.
+        from ... import random
+
         which, how = random.split(key)
         index = random.choice(which, self.n, shape=shape, p=self.weights)
         zero = jnp.zeros(self.d, self.covariance.dtype)
