@@ -26,22 +26,16 @@ def scan(body, c, *args, **params):
 CASES = {
     "product": lambda w, xs, c: scan(lambda c, x: (c @ (w @ w) + x, c), c, xs),
     "sum": lambda w, xs, c: scan(lambda c, x: (c * w.sum(0) + x, c), c, xs),
-    "made of others": lambda w, xs, c: scan(
-        lambda c, x: (c @ jnp.tanh(w @ jnp.sin(w)) + x, c), c, xs
-    ),
+    "made of others": lambda w, xs, c: scan(lambda c, x: (
+        c @ jnp.tanh(w @ jnp.sin(w)) + x, c), c, xs),
     "of a constant": lambda w, xs, c: scan(lambda c, x: (c @ (w @ W) + x, c), c, xs),
     "a result too": lambda w, xs, c: scan(lambda c, x: (c + x, w @ w), c, xs),
-    "reversed": lambda w, xs, c: scan(
-        lambda c, x: (c @ (w @ w) + x, c), c, xs, reverse=True
-    ),
-    "within": lambda w, xs, c: scan(
-        lambda c, x: (
-            lax.fori_loop(0, 3, lambda i, c: c @ (w @ w), c) + x, c
-        ), c, xs,
-    ),
-    "in a function": lambda w, xs, c: scan(
-        lambda c, x: (mj.jit(lambda c: c @ (w @ w))(c) + x, c), c, xs
-    ),
+    "reversed": lambda w, xs, c: scan(lambda c, x: (
+        c @ (w @ w) + x, c), c, xs, reverse=True),
+    "within": lambda w, xs, c: scan(lambda c, x: (
+        lax.fori_loop(0, 3, lambda i, c: c @ (w @ w), c) + x, c), c, xs),
+    "in a function": lambda w, xs, c: scan(lambda c, x: (
+        mj.jit(lambda c: c @ (w @ w))(c) + x, c), c, xs),
 }  # fmt: skip
 
 

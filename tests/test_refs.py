@@ -53,32 +53,22 @@ wrong = {
     "dtype": (write(0, 1), ValueError, "Invalid dtype for `swap`. Ref dtype: "),
     "outside": (write(7, 1.0), ValueError, "Out of bound indexer: "),
     "axes": (lambda r: r[0, 0], ValueError, "`indices` must not be longer than "),
-    "a ref": (
-        lambda r: write(..., mj.new_ref(r[...]))(r), ValueError,
-        "Cannot store a Ref into another Ref. Did you forget to load from it using ",
-    ),
+    "a ref": (lambda r: write(..., mj.new_ref(r[...]))(r), ValueError,
+              "Cannot store a Ref into another Ref. Did you forget to load from it "),
     "a list": (lambda r: mj.new_ref([1.0]), TypeError, "Error interpreting argument "),
     "as an array": (jnp.sum, TypeError, "sum requires ndarray or scalar arguments"),
     "returned": (lambda r: mj.jit(lambda r: r)(r), ValueError, "function <lambda> at "),
-    "twice": (
-        lambda r: mj.jit(lambda a, b: a[0] + b[0])(r, r), ValueError,
-        "only one reference to a mutable array may be passed as an argument to a ",
-    ),
+    "twice": (lambda r: mj.jit(lambda a, b: a[0] + b[0])(r, r), ValueError,
+              "only one reference to a mutable array may be passed as an argument to "),
     "captured and given": (lambda r: mj.jit(lambda a: a[0] + r[0])(r), ValueError,
                            "when tracing <lambda>"),
-    "returned from a loop": (
-        lambda r: mj.lax.scan(lambda c, x: (c, r), 0, jnp.arange(2)), ValueError,
-        "function <lambda> at ",
-    ),
-    "lanes": (
-        lambda r: mj.vmap(lambda x: write(0, x)(r))(jnp.arange(2.0)), Exception,
-        "performing a set/swap operation with vmapped value on an unbatched array ",
-    ),
-    "tangents": (
-        lambda r: mj.grad(lambda x: (write(0, x)(r), x)[1])(1.0), Exception,
-        "performing a set/swap operation with a differentiated value on a non-",
-    ),
-}
+    "from a loop": (lambda r: mj.lax.scan(lambda c, x: (c, r), 0, jnp.arange(2)),
+                    ValueError, "function <lambda> at "),
+    "lanes": (lambda r: mj.vmap(lambda x: write(0, x)(r))(jnp.arange(2.0)), Exception,
+              "performing a set/swap operation with vmapped value on an unbatched "),
+    "tangents": (lambda r: mj.grad(lambda x: (write(0, x)(r), x)[1])(1.0), Exception,
+                 "performing a set/swap operation with a differentiated value on a "),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", wrong)
