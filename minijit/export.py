@@ -349,29 +349,41 @@ def both_values(text: str) -> Iterator[Any]:
         named.setdefault(name, SymbolicDim(name, (first, 2 * first + 7)))
     for i in (0, 1):
         numbers = {name: named[name].sizes[i] for name in names}
-        yield eval(text, numbers | {"__builtins__": {}})
+        try:
+            yield eval(text, numbers | {"__builtins__": {}})
+        except SyntaxError:
+            raise ValueError(f"syntax error in the symbolic size {text!r}") from None
 
 
 def symbolic_shape(
-    shape_spec: str, *, constraints: Sequence[str] = (), scope: Any = None
-) -> tuple[Any, ...]:
+    shape_spec: str, *, constraints: Sequence[str] = (), scope: Any = None,
+    like: Sequence[int] | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
     """The sizes of a text such as "n, 2*n, 3", for `eval_shape`.
 
     Args:
       constraints: texts such as "n >= 2".
       scope: for JAX's sake: a name is the same size everywhere.
+      like: a shape; "_" in the text is its size there, "..." at the end all the rest.
 
     Returns: a tuple of numbers and `SymbolicDim`s.  JAX: `jax.export.symbolic_shape`.
 
     Raises:
       NotImplementedError: the numbers that are tried do not meet the constraints.
+      ValueError: the text cannot be read, or not beside `like`.
     """
     del scope
     for text in constraints:
         if not all(both_values(text)):
             raise NotImplementedError(f"{text!r} is not so of the sizes that are tried")
     terms = [term.strip() for term in shape_spec.strip(" ()").split(",")]
-    return tuple(size_of(term, *both_values(term)) for term in terms if term)
+    terms = [term for term in terms if term]
+    if like is not None:
+        if terms[-1:] == ["..."]:
+            terms[-1:] = ["_"] * (len(like) - len(terms) + 1)
+        pairs = zip(terms, like, strict=True)
+        terms = [str(n) if term == "_" else term for term, n in pairs]
+    return tuple(size_of(term, *both_values(term)) for term in terms)
 
 
 def symbolic_args_specs(args: Any, shapes_specs: Any, **options: Any) -> Any:
@@ -381,8 +393,8 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, **options: Any) -> Any:
 
     Args:
       args: a tree of arrays.
-      shapes_specs: texts as for `symbolic_shape`, or None: a prefix of that tree.  "_"
-        in a text is the array's own size, and "..." at its end all that remain.
+      shapes_specs: texts as for `symbolic_shape`, or None: a prefix of that tree.  The
+        arrays' own shapes are what they are like.
       options: `constraints` and `scope` of `symbolic_shape`.
     """
     leaves, tree = tree_flatten(args)
@@ -390,13 +402,8 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, **options: Any) -> Any:
 
     def named_sizes(x: Any, spec: str | None) -> Any:
         struct = stages.ShapeDtypeStruct.like(x)
-        terms = ["..."] if spec is None else spec.strip(" ()").split(",")
-        terms = [term.strip() for term in terms if term.strip()]
-        if terms[-1:] == ["..."]:
-            terms[-1:] = ["_"] * (struct.ndim - len(terms) + 1)
-        pairs = zip(terms, struct.shape, strict=True)
-        spec = ",".join(str(n) if term == "_" else term for term, n in pairs)
-        return struct.update(shape=symbolic_shape(spec, **options))
+        spec = "..." if spec is None else spec
+        return struct.update(shape=symbolic_shape(spec, like=struct.shape, **options))
 
     return tree.unflatten(map(named_sizes, leaves, texts))
 

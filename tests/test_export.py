@@ -414,6 +414,9 @@ def test_shapes_of_sizes_with_names():
     n, twice, three = export.symbolic_shape("(n, 2*n, 3)", constraints=["n >= 2"])
     assert (str(n), str(twice), three) == ("n", "2*n", 3) and export.is_symbolic_dim(n)
     assert n == export.symbolic_shape("n")[0] != twice and not export.is_symbolic_dim(3)
+    assert export.symbolic_shape("n, _, ...", like=(5, 4, 3, 2)) == (n, 4, 3, 2)
+    with pytest.raises(ValueError, match="syntax error"):
+        export.symbolic_shape("n m")
     x = minijit.ShapeDtypeStruct((n, 3), "float32")
     f = lambda x, k: {"rows": x @ x.T, "sum": k * x.sum(0), "flat": x.reshape(-1)[::2]}
     shapes = export.eval_shape(f, x, k=2.0)

@@ -267,6 +267,8 @@ def test_transpose():
     assert tree_transpose(inner, outer, columns) == rows
     with pytest.raises(TypeError, match="expected PyTreeDef.*\n.*got"):
         tree_transpose(outer, tree_structure((0, 0)), rows)
+    with pytest.raises(TypeError, match="Mismatch"):
+        tree_transpose(outer, inner, rows[:1])
 
 
 def test_parts_of_a_treedef():

@@ -135,6 +135,12 @@ def test_a_special_function_is_arithmetic_in_one_kernel(name, dtype):
     np.testing.assert_allclose(found, wanted, 16 * info.eps, atol)
 
 
+@pytest.mark.parametrize("name", """digamma erf erfc erfinv expit gammaln i0e i1e logit
+    ndtr entr log_ndtr ndtri spence""".split())  # fmt: skip
+def test_of_nan_comes_nan(name):
+    assert np.isnan(getattr(mj.scipy.special, name)(np.float32(np.nan)))
+
+
 @pytest.mark.chapter(24)
 @pytest.mark.parametrize("name", ["erf", "i0e", "i1e"])
 def test_quotients_in_float32_are_right_to_a_few_units(name):

@@ -652,7 +652,7 @@ def fresnel_jvp(primals, tangents):
 
 
 def spence(x: ArrayLike) -> Array:
-    """The integral of log(t) / (1 - t), t from 1 to x; NaN for x < 0.
+    """The integral of log(t) / (1 - t), t from 1 to x; NaN for x < 0, and of NaN.
 
     Raises TypeError for what is not float32 or float64.
     """
@@ -668,7 +668,7 @@ def spence(x: ArrayLike) -> Array:
     value = jnp.where(below, sixth - log * jnp.log(other) - value, value)
     value = jnp.where(big | above, -0.5 * log * log - value, value)
     value = jnp.where(x == 1, 0, jnp.where(x == 0, sixth, value))
-    return jnp.where(x < 0, np.nan, value).astype(x.dtype)
+    return jnp.where(x >= 0, value, np.nan).astype(x.dtype)
 
 
 # ---- Bessel functions, spherical harmonics, hypergeometric functions

@@ -287,9 +287,9 @@ def tree_transpose(
 
     Raises TypeError if the tree is not made so.
     """
-    parts = outer_treedef.flatten_up_to(pytree_to_transpose)
     if inner_treedef is None:
-        inner_treedef = tree_structure(parts[0])
+        first, *_ = outer_treedef.flatten_up_to(pytree_to_transpose)
+        inner_treedef = tree_structure(first)
     expected = outer_treedef.compose(inner_treedef)
     found = tree_structure(pytree_to_transpose)
     if found != expected:
@@ -297,6 +297,7 @@ def tree_transpose(
             "Mismatch: tree_transpose's tree is not made of the structures given."
             f"\n  expected {abridged(expected)}\n  got      {abridged(found)}"
         )
+    parts = outer_treedef.flatten_up_to(pytree_to_transpose)
     rows = [inner_treedef.flatten_up_to(part) for part in parts]
     columns = [list(column) for column in zip(*rows, strict=True)]
     return inner_treedef.unflatten(map(outer_treedef.unflatten, columns))
