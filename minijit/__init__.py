@@ -154,10 +154,11 @@ _of_jax = {
         make_array_from_single_device_arrays reshard
     """,
     "jaxcompat.plain_answers": """
-        default_device default_matmul_precision effects_barrier ensure_compile_time_eval
-        local_device_count local_devices named_call named_scope process_count
-        process_index process_indices transfer_guard transfer_guard_device_to_device
-        transfer_guard_device_to_host transfer_guard_host_to_device typeof
+        copy_to_host_async default_device default_matmul_precision effects_barrier
+        ensure_compile_time_eval local_device_count local_devices named_call named_scope
+        process_count process_index process_indices transfer_guard
+        transfer_guard_device_to_device transfer_guard_device_to_host
+        transfer_guard_host_to_device typeof
     """,
     "run.report.environment": "print_environment_info",
 }
@@ -299,6 +300,7 @@ if _typing.TYPE_CHECKING:
         reshard as reshard,
     )
     from .jaxcompat.plain_answers import (
+        copy_to_host_async as copy_to_host_async,
         default_device as default_device,
         default_matmul_precision as default_matmul_precision,
         effects_barrier as effects_barrier,

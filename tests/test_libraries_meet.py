@@ -627,7 +627,7 @@ def test_copies_of_tracers_are_themselves():
     assert mj.jit(square)(3.0) == 9.0 and mj.grad(square)(3.0) == 6.0
     assert mj.vmap(square)(jnp.array([2.0, 3.0])).tolist() == [4.0, 9.0]
     x = jnp.ones(2)
-    assert copy.deepcopy(x) is x
+    assert copy.deepcopy(x).tolist() == x.tolist()
 
 
 def test_what_stands_for_names_that_jax_has_and_minijit_has_not(without_jax):
@@ -718,3 +718,118 @@ def test_a_callback_that_breaks_its_promise_is_a_jax_runtime_error():
     for run in call, mj.jit(call):
         with pytest.raises(mj.errors.JaxRuntimeError, match="of shape"):
             run(np.ones(2, "float32"))
+
+
+# ---- what JAX's own tests ask of jit, vmap, loops and derivatives
+
+
+class Wrapped:
+    """Something with a method that gives an array."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __jax_array__(self):
+        return self.value
+
+
+def traced_order():
+    order = []
+    named = lambda name: lambda x: order.append(name) or x
+    lax.cond(True, named("true"), named("false"), 1.0)
+    return order
+
+
+def no_value(jax, **argnames):
+    def f(a, /, b, *args, c=1, **kwargs): ...
+
+    return jax.jit(f, **argnames)
+
+
+kept: list = []
+asked = [
+    lambda: lax.scan(lambda c, x: [c + x, c], 0.0, jnp.arange(3.0))[0].item(),
+    traced_order,
+    lambda: lax.map(lambda x: x, np.zeros((0, 2)), batch_size=3).shape,
+    lambda: mj.linear_transpose(
+        lambda x: mj.jit(lambda x: (2 * x, x > 0))(x)[0], 1.0
+    )(1.0)[0].item(),
+    lambda: mj.checkpoint(jnp.sin).__name__,
+    lambda: jnp.ones(3).at[0].set(Wrapped(jnp.array(5.0))).tolist(),
+    lambda: [jnp.isscalar(Wrapped(jnp.array(1))), jnp.isscalar(Wrapped(jnp.ones(1)))],
+    lambda: jnp.frompyfunc(lambda a, b: a + b, 2, 1, identity=0).reduce(
+        jnp.zeros((0,))
+    ).item(),
+    lambda: float(jnp.logaddexp.identity),
+    lambda: mj.config.jax_default_device,
+    lambda: mj.jit(lambda x: x).trace(1.0).lower(lowering_platforms=("cpu",)) and 1,
+    lambda: [mj.copy_to_host_async([x, 1])[0] is x for x in [jnp.ones(2)]],
+]
+answers = [
+    3.0, ["true", "false"], (0, 2), 2.0, "sin", [5.0, 1.0, 1.0], [True, False], 0.0,
+    -np.inf, None, 1, [True],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ask, answer", [*zip(asked, answers, strict=True)])
+def test_what_jaxs_own_tests_ask(ask, answer):
+    assert ask() == answer
+
+
+refused = [
+    lambda: mj.vmap(lambda x: x, in_axes={"a": 0}),
+    lambda: mj.vmap(lambda x: x, in_axes=False)(jnp.ones(2)),
+    lambda: mj.grad(lambda x, y: x * y, argnums=(0, 0))(1.0, 2.0),
+    lambda: mj.grad(lambda x, y: x * y, argnums=(0, -2))(1.0, 2.0),
+    lambda: mj.grad(lambda x: x, argnums=())(1.0),
+    lambda: no_value(mj, static_argnames=("a",)),
+    lambda: no_value(mj, donate_argnames=("args", "c")),
+    lambda: mj.device_put(jnp.ones(2), may_alias=True, donate=True),
+]
+
+
+@pytest.mark.parametrize("call", refused)
+def test_what_jaxs_own_tests_refuse(call):
+    with pytest.raises((TypeError, ValueError)):
+        call()
+    assert no_value(mj, static_argnames=("b", "c", "other"))
+
+
+def test_a_copy_outlives_a_donation():
+    step = mj.jit(lambda x: x + 1, donate_argnums=0)
+    makers = [copy.copy, copy.deepcopy, partial(mj.device_put, may_alias=False)]
+    for make in makers:
+        x = jnp.arange(10_000.0)
+        other = make(x)
+        step(x)
+        assert x.is_deleted() and other[-1] == 9999.0
+
+
+def test_what_a_jaxpr_leaks_is_found(without_jax):
+    with mj.as_jax():
+        import jax
+
+        with jax.checking_leaks(), pytest.raises(Exception, match="[Ll]eak"):
+            jax.make_jaxpr(lambda x: kept.append(x) or x)(1.0)
+        kept.clear()
+        with jax.checking_leaks():
+            eqn, = jax.make_jaxpr(jnp.sin)(1.0).eqns
+        with eqn.ctx.manager:
+            assert eqn.ctx.compute_type is None
+
+
+def test_branches_tell_what_their_lanes_were_given(capfd):
+    say = lambda x: mj.debug.print("x {}", x)
+    mj.vmap(lambda x: lax.cond(x > 0, say, lambda x: None, x))(jnp.arange(2))
+    assert capfd.readouterr().out.split() == ["x", "0", "x", "1"]
+
+
+def test_no_tracing_is_an_error_where_it_happens():
+    f = mj.jit(lambda x: x + 1)
+    x, y = jnp.arange(3), jnp.arange(4)
+    f(x)
+    with mj.no_tracing():
+        assert f(x).tolist() == [1, 2, 3]
+        with pytest.raises(RuntimeError, match="no_tracing"):
+            f(y)
+    assert f(y).shape == (4,)

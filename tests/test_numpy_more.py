@@ -240,10 +240,10 @@ def test_save_and_load():
     assert sorted(np.load(file).files) == ["arr_0", "b"]
 
 
-def test_arrays_are_their_own_copies():
+def test_a_copy_of_an_array_is_another_one():
     x = jnp.ones(2)
-    assert copy.copy(x) is x
-    assert copy.deepcopy([x])[0] is x
+    for other in copy.copy(x), copy.deepcopy([x])[0]:  # x may be donated
+        assert other is not x and other.tolist() == x.tolist()
 
 
 def test_einsum_plans_the_cheaper_order():

@@ -200,7 +200,7 @@ def test_a_placed_array_is_an_array():
         assert f(a).sharding == a.sharding
     assert f.traces and len(f.traces) == 1
     assert np.asarray(a) is not None and a.tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert copy.deepcopy(a) is a and repr(a).startswith("Array([[")
+    assert copy.deepcopy(a).sharding == a.sharding and repr(a).startswith("Array([[")
     assert type(pickle.loads(pickle.dumps(a))) is type(jnp.ones(3))
     assert minijit.device_put(a, a.sharding) is a
     back = minijit.device_put(a, minijit.devices()[0])

@@ -7,6 +7,7 @@ already is an error.  It is imported when a name is asked for that a class does 
 have: see `demand.more_attributes`.
 """
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 from ..trace import dtypes
@@ -140,7 +141,13 @@ give(ClosedJaxpr, as_text | {
     "is_high": False,
     "replace": replaced,
 })
+# What an equation was recorded under; here that is nothing.
+context = SimpleNamespace(
+    manager=nullcontext(), compute_type=None, threefry_partitionable=True,
+    xla_metadata=None, cur_abstract_mesh=None,
+)  # fmt: skip
 give(Eqn, {
+    "ctx": context,
     "effects": property(lambda eqn: {eqn} if has_effect(eqn) else no_effects),
     "source_info": property(lambda eqn: eqn.source),
 })

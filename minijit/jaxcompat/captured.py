@@ -8,8 +8,10 @@ Libraries close over the constants of a program, and compare what is left of it.
 
 from ..trace.arguments import axes_named, flattening, wraps
 from ..trace.array import ArrayImpl
+from ..trace.core import current_trace
 from ..trace.jaxprs.jaxpr import trace_call
 from ..trace.jit.captures import find_captures
+from ..trace.jit.results import trace_is_over
 from ..trace.trees.pytree import tree_leaves
 
 
@@ -37,9 +39,16 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
 
     @wraps(fun)
     def traced(*args, **kwargs):
-        stay = captured_arrays(fun)
+        stay, traces = captured_arrays(fun), []
+
+        @wraps(fun)
+        def noted(*args, **kwargs):
+            traces.append(current_trace())
+            return fun(*args, **kwargs)
+
         with axes_named(axis_env):
-            closed, tree = trace_call(fun, args, kwargs, static, arrays_stay=stay)
+            closed, tree = trace_call(noted, args, kwargs, static, arrays_stay=stay)
+        trace_is_over(traces.pop())
         infos = flattening["infos"](closed.out_avals)
         shapes = flattening["unflatten"](tree, infos)
         return (closed, shapes) if return_shape else closed

@@ -14,6 +14,7 @@ from functools import partial
 from numbers import Real
 
 from ..trace.base.config import config
+from ..trace.jit.results import trace_checks
 from .plain_answers import guard_levels, matmul_precisions
 
 # Flags about XLA, caches of its programs, debugging of JAX itself, how it prints: the
@@ -102,7 +103,6 @@ fixed = {
     "platforms": (None, "", "cpu"),
     "platform_name": ("", None, "cpu"),
     "num_cpu_devices": (-1, 1, None),
-    "no_tracing": (False,),
     "no_execution": (False,),
     "error_checking_behavior_divide": ("ignore",),
     "error_checking_behavior_nan": ("ignore",),
@@ -129,6 +129,19 @@ config.define(
     changes_traces=True,
     allowed=(None, *matmul_precisions),
 )
+config.define("no_tracing", False, "raise where a function is traced")
+
+
+def refuse_trace(trace):
+    """A check of traces that are over: with `no_tracing` there are to be none."""
+    if config.no_tracing:
+        name, kind = trace.info.name, trace.info.kind
+        raise RuntimeError(
+            f"re-tracing function {name} for `{kind}`, but 'no_tracing' is set"
+        )
+
+
+trace_checks += [refuse_trace]
 config.renamed |= {"enable_checks": "debug_checks", "x64_enabled": "enable_x64"}
 
 

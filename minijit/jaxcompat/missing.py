@@ -45,7 +45,7 @@ jax_names = {
         (
             "array_garbage_collection_guard allow_f16_reductions "
             "jax2tf_associative_scan_reductions make_user_context host_count host_id "
-            "host_ids copy_to_host_async",
+            "host_ids",
             "",
             "",
         ),

@@ -21,7 +21,8 @@ from ..trace.array import aval_of
 from ..trace.base.config import config
 from ..trace.core import BottomTrace, Tracer, current_trace, set_trace
 from ..trace.jit.refs import Ref
-from ..trace.types import ArrayLike, Function
+from ..trace.trees.pytree import tree_leaves
+from ..trace.types import ArrayLike, Function, PyTree
 
 matmul_precisions = """
     default high highest bfloat16 tensorfloat32 float32 F16_F16_F16 F16_F16_F32
@@ -122,6 +123,14 @@ def effects_barrier() -> None:
     """Wait for callbacks: they have run when a call returns.  JAX: same name."""
 
 
+def copy_to_host_async(x: PyTree) -> PyTree:
+    """`x`: its numbers are where the program reads them.  JAX: same name."""
+    for leaf in tree_leaves(x):
+        if hasattr(leaf, "copy_to_host_async"):
+            leaf.copy_to_host_async()
+    return x
+
+
 def typeof(x: ArrayLike | Ref) -> Any:
     """What is known of an array while it is traced: `ShapedArray`.  JAX: same name."""
     return x.aval if isinstance(x, Ref) else aval_of(x)
@@ -159,9 +168,10 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 
 _public = """
-    default_device default_matmul_precision effects_barrier ensure_compile_time_eval
-    local_device_count local_devices named_call named_scope process_count process_index
-    process_indices transfer_guard transfer_guard_device_to_device
-    transfer_guard_device_to_host transfer_guard_host_to_device typeof
+    copy_to_host_async default_device default_matmul_precision effects_barrier
+    ensure_compile_time_eval local_device_count local_devices named_call named_scope
+    process_count process_index process_indices transfer_guard
+    transfer_guard_device_to_device transfer_guard_device_to_host
+    transfer_guard_host_to_device typeof
 """.split()
 calls.explain_calls("minijit", globals(), _public)

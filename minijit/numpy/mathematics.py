@@ -23,6 +23,7 @@ from .arguments import (
     named,
     no_out,
     static_int,
+    unwrapped,
 )
 from .core import (
     absolute,
@@ -293,6 +294,7 @@ def dtype_kind(x):
 
 def isscalar(element: Any) -> bool:
     """Whether x is a number or an array without axes.  JAX: `jnp.isscalar`."""
+    element = unwrapped(element)
     if isinstance(element, (np.ndarray, Array)):
         return element.ndim == 0
     return bool_of(np.isscalar(element))

@@ -19,6 +19,7 @@ from .arguments import (
     concrete,
     no_out,
     tell_of_batches,
+    unwrapped,
 )
 from .core import arrays, convert, divide, np_shape, promote_dtypes
 from .creation import indices
@@ -95,6 +96,7 @@ class Indexed:
     def update(self, scatter, values, options):
         """Scatter `values` into the array.  They may be lists, as JAX's may."""
         values = asarray(values) if isinstance(values, (list, tuple)) else values
+        values = unwrapped(values)
         check_arraylike("scatter", values)
         return update_index(self.array, self.index, values, scatter, **options)
 

@@ -37,6 +37,7 @@ updates = {
 identities = {
     "add": 0, "multiply": 1, "logical_and": True, "logical_or": False,
     "logical_xor": False, "bitwise_and": -1, "bitwise_or": 0, "bitwise_xor": 0,
+    "logaddexp": -np.inf, "logaddexp2": -np.inf,
 }  # fmt: skip
 
 
@@ -130,7 +131,8 @@ class ufunc(metaclass=KindOfUfunc):
             new = convert(self._call(total, rows[i]), total.dtype)
             return new if where is None else choose(counts[i], new, total)
 
-        total = fori_loop(start, rows.shape[0], combine, total)
+        if start < rows.shape[0]:
+            total = fori_loop(start, rows.shape[0], combine, total)
         return reshape(total, kept) if keepdims else total
 
     def _operand(self, a, dtype=None):

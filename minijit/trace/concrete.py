@@ -2,7 +2,7 @@
 
     print(x), f"{x:.2f}", float(x), x.tolist()      # as NumPy's arrays do
     np.asarray(x), torch.from_dlpack(x)             # handed over without a copy
-    pickle.dumps(x), copy.deepcopy(x)               # saved; an immutable copy is itself
+    pickle.dumps(x), copy.deepcopy(x)               # saved; copied
     x.delete()                                      # what donating an array does
 
 `ArrayImpl` in `trace/array.py` adds the numbers: its attributes `aval` and `_value`.

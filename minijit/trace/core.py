@@ -350,6 +350,6 @@ class SetTrace:
 current = LiveTrace()  # type: ignore[assignment]
 set_trace = SetTrace  # type: ignore  # noqa: F811
 
-# A copy of what cannot change is itself; a copied tracer would be of no trace.
-Array.__copy__ = lambda x: x  # type: ignore[attr-defined]
-Array.__deepcopy__ = lambda x, memo: x  # type: ignore[attr-defined]
+# Values do not change, but they may be donated, which is to leave a copy alone.
+copied = lambda x, memo=None: operators.get("copy", lambda x: x)(x)
+Array.__copy__ = Array.__deepcopy__ = copied  # type: ignore[attr-defined]

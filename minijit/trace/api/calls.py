@@ -110,7 +110,7 @@ def explaining(function, label, results=False, made_by=None):
                 return explaining(result, f"the result of {label}", made_by=made)
         return result
 
-    if isinstance(function, functools.partial):  # It has no name of its own.
+    if not hasattr(function, "__name__"):  # One of functools.partial has none.
         call.__name__ = call.__qualname__ = label.rpartition(".")[2]
     call.__doc__ = with_example(call.__doc__, label)
     wrappers.add(call.__code__)  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .. import dtypes
 from ..array import ArrayImpl, aval_of, to_numpy
 from ..base.demand import on_demand
+from ..core import Array
 from ..jaxprs.jaxpr import flattening, subjaxprs
 from ..jit.jit import jit
 from ..jit.jitted import stages
@@ -126,8 +127,9 @@ class Lowered:
         """The result of a call: a function that places its results has its own."""
         return result
 
-    def lower(self):
+    def lower(self, *, lowering_platforms: Any = None):
         """Itself: a trace and what it is lowered to are one thing here."""
+        del lowering_platforms
         return self
 
     def as_text(self, dialect: str | None = None) -> str:
@@ -305,8 +307,12 @@ def device_put(
         are, and other things go to the default device; or a tree of those, a prefix
         of x.
     """
-    del src, donate, may_alias
+    del src
+    if may_alias and donate:
+        raise ValueError("may_alias and donate cannot be True at the same time.")
     leaves, tree = tree_flatten(x)
+    if may_alias is False:
+        leaves = [x.copy() if isinstance(x, Array) else x for x in leaves]
     each = broadcast_prefix(device, x, is_leaf=lambda where: where is None)
     return tree_unflatten(tree, map(putters["put"], leaves, each))
 

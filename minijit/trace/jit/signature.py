@@ -58,8 +58,7 @@ def resolve_arguments(function, argnums, argnames, kind):
     if not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         check_argnums(nums, len(positional), kind)
         nums = tuple(i % len(positional) for i in nums)
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        check_argnames(names, [p.name for p in parameters], kind)
+    check_argnames(names, parameters, kind)
     if argnames is None:
         both = [p.name for p in parameters if p.kind is EITHER]
         names = tuple(n for n in both if positional.index(n) in nums)
@@ -81,8 +80,12 @@ def check_argnums(nums, count, kind):
         )
 
 
-def check_argnames(names, known, kind):
-    """Raise ValueError for names that the function does not take."""
+def check_argnames(names, parameters, kind):
+    """Raise ValueError for names that the function does not take as keywords."""
+    known = [p.name for p in parameters if p.kind in (EITHER, p.KEYWORD_ONLY)]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        others = {p.name for p in parameters} - {*known}
+        known += [name for name in names if name not in others]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(

@@ -37,9 +37,11 @@ def check_axes(**specifications):
     """Complain about what can be no specification of axes."""
     for name, axes in specifications.items():
         leaves, _ = tree_flatten(axes)
-        if not all(isinstance(axis, int) for axis in leaves):
+        whole = name != "in_axes" or axes is None or isinstance(axes, (int, tuple))
+        if not whole or not all(type(axis) is int for axis in leaves):
             raise TypeError(
-                f"vmap {name} must be an int, None, or a (nested) container with "
+                f"vmap {name} must be an int, None, or a "
+                f"{'tuple of entries' if not whole else '(nested) container'} with "
                 f"those types as leaves, but got {axes!r}"
             )
 

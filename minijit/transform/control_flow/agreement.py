@@ -95,7 +95,9 @@ def record_branches(branches, leaves, tree, kind):
       the branches writes: the last arguments and results of every jaxpr).
     """
     avals, refs, recorded = list(map(aval_of, leaves)), [], {}
-    for f in {id(f): f for f in branches}.values():
+    # As in JAX a program sees that its function for True is called first.
+    in_order = branches[::-1] if kind == "cond" else branches
+    for f in {id(f): f for f in in_order}.values():
         written: list = []
         recorded[id(f)] = *record(f, avals, tree, kind, written=written), written
         refs += [ref for ref in written if ref not in refs]
@@ -348,7 +350,7 @@ def returning_pairs(f):
     @wraps(f)
     def body(*args):
         result = f(*args)
-        if not isinstance(result, tuple) or len(result) != 2:
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
             where = at_line(function_source(f))
             raise TypeError(f"scan body output must be a pair, got {result!r}{where}")
         return result

@@ -14,6 +14,7 @@ import numpy as np
 from ...trace import primitives as lax
 from ...trace.array import ArrayImpl, ShapedArray, aval_of, shape_rules, to_numpy
 from ...trace.core import Primitive, eval_rules
+from ...trace.jaxprs.jaxpr import has_effect
 from ...trace.jaxprs.memory import memoised
 from ..batching.vmap import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis
 from ..closed_jaxprs import apply_closed
@@ -127,8 +128,9 @@ def run_in_some_lanes(lanes, k, index, operands, axes, branch):
     operands = in_front_where(lanes, operands, axes, wanted)
     closed, _ = batch_jaxpr(branch, lanes, wanted, (0,) * len(branch.out_avals))
     is_taken = lax.convert(lax.reduce_or(taken, (0,)), int32)
-    borrowed = borrow_where(taken, operands, wanted)
-    return cond_p.bind(is_taken, *borrowed, branches=(idle_branch(closed), closed))
+    if not any(map(has_effect, branch.jaxpr.eqns)):  # Else it tells what it is given.
+        operands = borrow_where(taken, operands, wanted)
+    return cond_p.bind(is_taken, *operands, branches=(idle_branch(closed), closed))
 
 
 @memoised

@@ -124,7 +124,7 @@ def map_loop(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -
         rows = [lax.reshape(x, (steps, batch_size, *x.shape[1:])) for x in cut]
         ys = scan(lambda _, x: ((), vmap(f)(x)), (), tree_unflatten(tree, rows))[1]
         parts.append(tree_map(lambda y: lax.reshape(y, (full, *y.shape[2:])), ys))
-    if full < n:
+    if full < n or not n:
         rest = [slice_in_dim(x, full, n) for x in leaves]
         parts.append(vmap(f)(tree_unflatten(tree, rest)))
     return tree_map(lambda *ys: lax.concatenate(ys, 0), *parts)

@@ -30,6 +30,11 @@ def chosen_arguments(fun, argnums, args, kwargs):
     alone = hasattr(argnums, "__index__")
     positions = (argnums,) if alone else tuple(argnums)
     positions = [checked_argnum(fun, i, args) for i in positions]
+    if not positions or len({i % len(args) for i in positions}) < len(positions):
+        raise ValueError(
+            f"argnums={argnums} of {function_name(fun)} must name at least one "
+            f"positional argument, and none of them twice{HERE}"
+        )
 
     def of_chosen(*values):
         full = list(args)

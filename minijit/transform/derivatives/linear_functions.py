@@ -17,7 +17,7 @@ from ...trace import dtypes, primitives as lax
 from ...trace.arguments import TraceInfo, function_name
 from ...trace.array import ShapedArray, aval_of
 from ...trace.base.errors import HERE, at_line
-from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var, needed_equations, trace_to_jaxpr
 from ...trace.jit.jit import jit_p
 from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ...trace.trees.tools import Partial
@@ -92,8 +92,8 @@ calling = {jit_p: "jaxpr"}
 bilinear = {lax.mul_p, lax.dot_general_p}
 
 
-def follow_equation(primitive, varying, params):
-    """What an equation does to the arguments that vary.
+def follow_equation(primitive, varying, params, used=None):
+    """What an equation, of which the results `used` matter, does to what varies.
 
     Returns:
       (the primitive, or one in what it calls, that is not linear in them, or None;
@@ -101,7 +101,7 @@ def follow_equation(primitive, varying, params):
       nothing is said: their own rules find out.
     """
     if primitive in calling:
-        bad, outs = follow(params[calling[primitive]].jaxpr, varying)
+        bad, outs = follow(params[calling[primitive]].jaxpr, varying, used)
         return bad and bad.primitive, outs
     if any(map(holds_jaxpr, params.values())):
         return None, ()
@@ -117,14 +117,19 @@ def holds_jaxpr(value):
     return any(isinstance(x, ClosedJaxpr) for x in many)
 
 
-def follow(jaxpr, varying):
-    """The first equation of a jaxpr that is not linear in the inputs that vary, or
-    None; and one bool a result: whether it varies."""
+def follow(jaxpr, varying, used=None):
+    """The first equation of a jaxpr that is not linear in the inputs that vary, of
+    those that the results `used` need, or None; and one bool a result: whether it
+    varies."""
     found = {v for v, n in zip(jaxpr.invars, varying, strict=True) if n}
-    for eqn in jaxpr.eqns:
+    used = [True] * len(jaxpr.outvars) if used is None else used
+    wanted = tuple(itertools.compress(jaxpr.outvars, used))
+    eqns, needed = needed_equations(jaxpr.eqns, wanted)
+    for eqn in eqns:
         mask = [isinstance(x, Var) and x in found for x in eqn.invars]
         if any(mask):
-            bad, outs = follow_equation(eqn.primitive, mask, eqn.params)
+            asked = [v in needed for v in eqn.outvars]
+            bad, outs = follow_equation(eqn.primitive, mask, eqn.params, asked)
             if bad is not None:
                 return eqn, None
             outs = itertools.repeat(True) if outs is None else outs
