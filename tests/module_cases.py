@@ -128,11 +128,8 @@ random_cases = {
         *(case(key, grid, shape=(4, 3), replace=replace) for replace in (True, False)),
     ],
     "poisson": [case(key, np.array([0, 0.1, 3.5, 9.9, 10, 50, 1e4], np.float32))],
-    "binomial": [
-        *(case(key, one(20), p), case(key, 12, 0.3, (40,)), case(key, 100, 0.4, (40,))),
-        *(case(key, np.array([2, 20, 200, 2000, 3]), p), case(key, 1000, 0.9, (9,))),
-        case(key, 30, 0.25, (20,), "float16"),
-    ],
+    "binomial": [case(key, np.array([2, 20, 200, 2000, 3]), p),
+                 case(key, 30, 0.25, (20,), "float16")],
     "geometric": [case(key, p), case(key, 0.3, n)],
     "uniform": [
         *(case(key, tolerance=0), case(key, n, minval=-1.0, maxval=3.0, tolerance=0)),
@@ -159,8 +156,7 @@ random_cases = {
     "ball": [case(key, 3, 1.5, (4,))],
     "generalized_normal": [case(key, 1.5, (3,))],
     "lognormal": [case(key, one(0.5), n), case(key, shape=n)],
-    "multinomial": [case(key, one(5), p), case(key, 50, p, shape=(7, 5)),
-                    case(key, 500, np.stack([p, p[::-1]]))],
+    "multinomial": [case(key, 50, p, shape=(7, 5))],
     "multivariate_normal": [
         *(
             case(key, a3, spread, method=m, numpy=skip("signs"))
