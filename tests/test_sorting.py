@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from harness import refused
 
-from minijit import jit
+from minijit import jit, lax
 from minijit.ops.sorting import candidates, sort, top_k, top_k_numpy
 from minijit.trace.array import wrap
 
@@ -118,6 +118,16 @@ def test_the_few_largest_are_found_in_passes(dtype, mode):
             assert np.array_equal(bits(values)[kept], bits(wanted[0])[kept])
             assert np.isnan(np.asarray(values, "f4")[~kept]).all()
             assert run.lower(x).compile().executable.fallbacks == ()
+
+
+@pytest.mark.chapter(25)
+def test_many_elements_outside_jit_go_to_the_program_of_passes():
+    count, x = lax.scan.traces.count, wrap(np.arange(9_001, dtype=np.float32) % 4_000)
+    for _ in range(3):
+        values, places = top_k(x, 3)
+        assert values.tolist() == [3_999] * 2 + [3_998]
+        assert places.tolist() == [3_999, 7_999, 3_998]
+    assert lax.scan.traces.count == count + 1
 
 
 @pytest.mark.chapter(25)

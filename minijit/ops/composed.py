@@ -35,6 +35,7 @@ from functools import partial
 
 import numpy as np
 
+from ..compile.lower.assembly import expanded
 from ..compile.lower.calls import runs_uncompiled
 from ..trace import dtypes, primitives as prim, remainders, slicing
 from ..trace.api.calls import ELEMENTS, MANY, passing
@@ -269,7 +270,8 @@ def of_large(primitive, avals, params, function):
     results = bind if several else lambda *xs: [bind(*xs)]
     closed = jaxpr_of(results, avals, primitive.name)
     eqn, = closed.jaxpr.eqns
-    if is_view(eqn) or runs_uncompiled(eqn) or config.fast_math:
+    lowered = expanded(closed.jaxpr).eqns
+    if is_view(eqn) or any(map(runs_uncompiled, lowered)) or config.fast_math:
         return function
     run = compiled(closed)
     if several:
