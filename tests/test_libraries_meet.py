@@ -316,6 +316,18 @@ def test_switches_and_numbers_of_flags():
         flag("jax_traceback_filtering", "never")
 
 
+def test_a_jaxpr_is_changed_in_jaxs_words():
+    closed = mj.make_jaxpr(lambda x: (x + 1, x * 2))(1.0)
+    jaxpr = closed.jaxpr
+    debug = jaxpr.debug_info
+    less = jaxpr.replace(
+        outvars=[jaxpr.outvars[1]], effects=jaxpr.effects, debug_info=debug
+    )
+    assert less.outvars == (jaxpr.outvars[1],) and less.debug_info is debug
+    assert less.eqns is jaxpr.eqns and less.invars is jaxpr.invars
+    assert jex.jaxpr_as_fun(jex.ClosedJaxpr(less, ()))(3.0) == [6.0]
+
+
 def test_flags_as_states(without_jax):
     """`jax._src.config` has an object for each flag; what JAX's test case sets fits."""
     with mj.as_jax():

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import minijit
-from minijit import NamedSharding, P, lax, numpy as jnp, random
+from minijit import NamedSharding, P, lax, nn, numpy as jnp, random
 
 pytestmark = pytest.mark.chapter(25)
 
 mesh = minijit.make_mesh((1, 1), ("rows", "columns"))
 rows = NamedSharding(mesh, P("rows"))
-x = jnp.arange(6.0).reshape(2, 3)
+x, key = jnp.arange(6.0).reshape(2, 3), random.key(0)
 contracting = (((1,), (1,)), ((), ()))
 
 
@@ -23,7 +23,12 @@ contracting = (((1,), (1,)), ((), ()))
      lambda where: jnp.zeros((2, 2), out_sharding=where),
      lambda where: lax.dot_general(x, x, contracting, out_sharding=where),
      lambda where: random.normal(random.key(0), (2,), out_sharding=where),
-     lambda where: jnp.einsum("ij->i", x, out_sharding=where)],
+     lambda where: jnp.einsum("ij->i", x, out_sharding=where),
+     lambda where: x.at[0].get(out_sharding=where),
+     lambda where: x.at[0].add(1.0, out_sharding=where),
+     lambda where: x.reshape(-1, out_sharding=where),
+     lambda where: nn.initializers.zeros(key, (2,), "float32", where),
+     lambda where: nn.initializers.he_normal()(key, (2, 3), out_sharding=where)],
 )
 def test_out_sharding_changes_nothing(call):
     wanted = call(None).tolist()

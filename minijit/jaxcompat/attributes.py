@@ -7,6 +7,7 @@ already is an error.  It is imported when a name is asked for that a class does 
 have: see `demand.more_attributes`.
 """
 
+import dataclasses
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -135,6 +136,18 @@ give(Jaxpr, as_text | {
     "debug_info": property(lambda jaxpr: jaxpr.debug),
     "is_high": False,
 })
+
+
+def with_changes(jaxpr, *, effects=None, is_high=False, **changes):
+    """`jaxpr.replace(...)` in JAX's words: effects are those of the equations."""
+    debug = {"debug": changes.pop("debug_info")} if "debug_info" in changes else {}
+    fields = {name: part if name == "debug" else tuple(part)
+              for name, part in changes.items()}  # fmt: skip
+    return dataclasses.replace(jaxpr, **fields, **debug)
+
+
+# It has the method with the words of its own fields.
+Jaxpr.replace = with_changes  # type: ignore[method-assign]
 give(ClosedJaxpr, as_text | {
     "effects": property(lambda closed: closed.jaxpr.effects),
     "literals": property(lambda closed: closed.consts),

@@ -80,6 +80,8 @@ def placed_as(x, where):
 
 # The functions whose results are placed by `out_sharding`; `einsum` does so itself.
 placed_results = {
+    "Array": "flatten ravel reshape",
+    "Array.at": "add divide get max min mul multiply power set subtract",
     "jnp": """
         arange array asarray bincount broadcast_to dot empty full full_like matmul ones
         ones_like percentile ravel repeat reshape tensordot zeros zeros_like

@@ -4,15 +4,16 @@
     init(random.key(0), (64, 32))               # f32[64,32]
     init(random.key(0), (64, 32), jnp.bfloat16)
 
-An initializer is a function (key, shape, dtype) -> array.  `zeros` and `ones` are
-initializers themselves; the others are made by a function of their options.
+An initializer is a function (key, shape, dtype, out_sharding) -> array.  `zeros` and
+`ones` are initializers themselves; the others are made by a function of their options.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,7 +30,21 @@ from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 class Initializer(Protocol):
     """The type of initializers, for annotations."""
 
-    def __call__(self, key, shape, dtype=None): ...
+    def __call__(self, key, shape, dtype=None, out_sharding=None): ...
+
+
+def placing(init):
+    """An initializer with JAX's fourth argument, which says where the weights lie."""
+
+    @functools.wraps(init)
+    def call(key, shape, dtype=init.__defaults__[0], out_sharding=None):
+        weights = init(key, shape, dtype)
+        if out_sharding is None:
+            return weights
+        place: Any = jnp.asarray
+        return place(weights, out_sharding=out_sharding)
+
+    return call
 
 
 def weight_dtype(dtype):
@@ -37,11 +52,13 @@ def weight_dtype(dtype):
     return dtypes.user_dtype(float if dtype is None else dtype, "initializer")
 
 
+@placing
 def zeros(key: ArrayLike, shape: Shape, dtype: DTypeLike | None = None) -> Array:
     """Zeros, whatever the key."""
     return jnp.zeros(shape, weight_dtype(dtype))
 
 
+@placing
 def ones(key: ArrayLike, shape: Shape, dtype: DTypeLike | None = None) -> Array:
     """Ones, whatever the key."""
     return jnp.ones(shape, weight_dtype(dtype))
@@ -53,7 +70,7 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Callable[..., 
     def init(key, shape, dtype=dtype):
         return jnp.full(shape, value, weight_dtype(dtype))
 
-    return init
+    return placing(init)
 
 
 def uniform(
@@ -65,7 +82,7 @@ def uniform(
         dtype = weight_dtype(dtype)
         return random.uniform(key, shape, dtype) * jnp.array(scale, dtype)
 
-    return init
+    return placing(init)
 
 
 def normal(
@@ -77,7 +94,7 @@ def normal(
         dtype = weight_dtype(dtype)
         return random.normal(key, shape, dtype) * jnp.array(stddev, dtype)
 
-    return init
+    return placing(init)
 
 
 def truncated_normal(
@@ -95,7 +112,7 @@ def truncated_normal(
         sample = random.truncated_normal(key, lower, upper, shape, dtype)
         return sample * jnp.array(stddev, dtype)
 
-    return init
+    return placing(init)
 
 
 def fans(shape, in_axis, out_axis, batch_axis):
@@ -204,7 +221,7 @@ def variance_scaling(
         variance = jnp.array(scale / denominators[mode](*both), dtype=dtype)
         return distributions[distribution](key, shape, dtype, variance)
 
-    return init
+    return placing(init)
 
 
 def scaling(name, scale, mode, distribution) -> Callable[..., Callable[..., Array]]:
@@ -259,7 +276,7 @@ def orthogonal(
         weights = jnp.moveaxis(matrix.reshape(*rest, columns), -1, column_axis)
         return jnp.array(scale, dtype) * weights
 
-    return init
+    return placing(init)
 
 
 def delta_orthogonal(
@@ -283,7 +300,7 @@ def delta_orthogonal(
         middle = tuple((n - 1) // 2 for n in shape[:-2])
         return jnp.zeros(shape, dtype).at[middle].set(matrix)
 
-    return init
+    return placing(init)
 
 
 __all__ = """
