@@ -797,6 +797,9 @@ refused = [
     lambda: no_value(mj, static_argnames=("a",)),
     lambda: no_value(mj, donate_argnames=("args", "c")),
     lambda: mj.device_put(jnp.ones(2), may_alias=True, donate=True),
+    lambda: float(jnp.ones(1)),
+    lambda: int(jnp.ones((1, 1))),
+    lambda: complex(jnp.ones(2)),
 ]
 
 

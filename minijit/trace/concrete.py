@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .base.errors import HERE
 from .core import Array
 
 
@@ -63,13 +64,22 @@ class ConcreteArray(Array):
         return bool(self.numpy())
 
     def __int__(self):
-        return int(self.numpy().item() if self.size == 1 else self.numpy())
+        return int(self.only_number())
 
     def __float__(self):
-        return float(self.numpy().item() if self.size == 1 else self.numpy())
+        return float(self.only_number())
 
     def __complex__(self):
-        return complex(self.numpy().item() if self.size == 1 else self.numpy())
+        return complex(self.only_number())
+
+    def only_number(self):
+        """The number that an array without axes is."""
+        if self.ndim:
+            raise TypeError(
+                f"only an array without axes is a Python number, and this one has "
+                f"shape {self.shape}: x.item() is its only element, if it has one{HERE}"
+            )
+        return self.numpy().item()
 
     def __index__(self):
         return self.numpy().__index__()
