@@ -39,7 +39,7 @@ functions = {
 functions |= {
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.6, 1.6),
     "logistic": (lambda x: 1 / (1 + np.exp(-x)), 3.0, 3.0),
-    "erf": (scipy_special.erf, 1.5, None),
+    "erf": (scipy_special.erf, 6.0, None),
     "erfc": (scipy_special.erfc, 4.5, None),
     "erf_inv": (scipy_special.erfinv, 3.5, None),
     "lgamma": (scipy_special.gammaln, 1.0, None),
