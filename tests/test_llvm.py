@@ -725,3 +725,18 @@ def test_functions_say_themselves_that_nothing_throws():
     text = str(optimised("define i64 @same(i64 %x) {\n  ret i64 %x\n}\n"))
     head, = [line for line in text.splitlines() if line.startswith("define")]
     assert "nounwind" in text and "nounwind" not in head.partition("@")[0]
+
+
+def test_what_makes_tables_grow_throws_nothing_either():
+    """Of a function that may throw LLVM makes tables that a process keeps for ever."""
+    from minijit.run.llvm.engine import optimised
+    from minijit.run.llvm.tables import GROW, grow_declarations
+
+    declared = [line for line in grow_declarations if line != GROW]
+    use = "define {ptr, i64} @use(ptr %x) {\n" \
+        "  %y = call {ptr, i64} @grow(ptr %x, i64 1, i64 2, i64 8)\n" \
+        "  ret {ptr, i64} %y\n}\n"
+    module = optimised("\n".join([*declared, GROW, use]))
+    functions = [f for f in module.functions if not f.is_declaration]
+    assert {f.name for f in functions} == {"use", "grow"}
+    assert all(b"nounwind" in b" ".join(f.attributes) for f in functions)

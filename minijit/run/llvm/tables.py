@@ -23,7 +23,8 @@ from .calls import lock_declarations
 
 # A table gets twice its memory; if there is none, MemoryError is what Python raises.
 GROW = """
-define internal {ptr, i64} @grow(ptr %old, i64 %has, i64 %rows, i64 %size) cold noinline
+define internal {ptr, i64} @grow(ptr %old, i64 %has, i64 %rows, i64 %size)
+    cold noinline nounwind
 {
   %twice = shl i64 %has, 1
   %enough = call i64 @llvm.smax.i64(i64 %rows, i64 %twice)
