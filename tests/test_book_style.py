@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import inspect
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from matplotlib.colors import to_hex, to_rgba  # noqa: E402
 
 import minijit as mj  # noqa: E402
 import minijit.numpy as jnp  # noqa: E402
-from minijit.book import style  # noqa: E402
+from minijit.book import drawings, style  # noqa: E402
 from minijit.book.project import find_book, still  # noqa: E402
 
 
@@ -265,3 +267,13 @@ def test_an_arrow_goes_between_points_and_boxes():
     line = axis.texts[-1]
     assert (line.xyann, line.xy) == ((0, 0), (1, 1))
     assert line.arrowprops["patchB"] is end.get_bbox_patch()
+
+
+def test_each_drawing_of_a_chapter_stands_in_it():
+    texts = [
+        path.read_text("utf-8")
+        for path in sorted((Path(__file__).parents[1] / "chapters").glob("*.ipynb"))
+    ]
+    made = {n for n, f in vars(drawings).items() if inspect.isfunction(f)}
+    made = {n for n in made if not n.startswith("draw_")}
+    assert made == set(re.findall(r"drawings\.(\w+)\(", "".join(texts)))

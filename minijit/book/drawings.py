@@ -1,0 +1,261 @@
+"""Drawings of single chapters: what would only stand in a reader's way as a cell.
+
+    from minijit.book import drawings
+
+    drawings.meanings()                        # chapter 1: one function, four meanings
+    drawings.schedules(reverse_steps, 20, {1: 190, 2: 61})     # chapter 13
+
+Drawings that many chapters need are in `style`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import style
+
+
+def meanings() -> None:
+    """Chapter 1: a function, and the meanings that it gets."""
+    ax = style.blank(None, 8, 3)
+    middle = style.box(ax, 0, 0, "sin(x) * x + 3.0")
+    for x, y, title, result, color in (
+        (-2.6, 1, "now: compute", "4.8186", style.PRIMAL),
+        (2.6, 1, "a value and how it moves", "(4.8186, 0.077)", style.TANGENT),
+        (-2.6, -1, "write it down", "a program", style.COMPILED),
+        (2.6, -1, "one more axis", "a batch of values", style.LANES),
+    ):
+        style.arrow(ax, middle, style.box(ax, x, y, result, color), color)
+        ax.text(x, y + 0.35 if y > 0 else y - 0.5, title, ha="center")
+    ax.set(xlim=(-4.2, 4.2), ylim=(-1.7, 1.7))
+
+
+def ways_of_a_tangent() -> None:
+    """Chapter 1: from x to sin(x) x, by two ways."""
+    ax = style.blank(None, 8, 2.8)
+    x = style.box(ax, -3, 2, "x = 2", style.PRIMAL)
+    sine = style.box(ax, -1.2, 1, "sin x = 0.909", style.PRIMAL)
+    product = style.box(ax, 1.2, 0, "sin(x) x = 1.819", style.PRIMAL)
+    style.arrow(ax, x, sine, style.TANGENT)
+    style.arrow(ax, sine, product, style.TANGENT)
+    style.arrow(ax, x, product, style.TANGENT, bend=-0.45)
+    ax.text(-2.4, 1.4, "times cos x", ha="right")
+    ax.text(-0.3, 0.4, "times x", ha="right")
+    ax.text(0.6, 1.5, "times sin x")
+    ax.text(2.3, 0, "moves by 2 cos 2 + sin 2 = 0.077", va="center")
+    ax.set(xlim=(-4.2, 5.6), ylim=(-0.4, 2.4))
+
+
+def there_and_back() -> None:
+    """Chapter 1: a linear program with its tangents, and with its cotangents."""
+    ax = style.blank(None, 8, 3.2)
+    places = {"a": (1, 3), "b": (0.3, 2), "c": (0.3, 1), "d": (1.7, 1.5), "e": (1, 0)}
+    edges = [("a", "b", "-0.416"), ("b", "c", "2"), ("a", "d", "0.909")]
+    edges += [("c", "e", ""), ("d", "e", "")]
+    counts = {"a": "0.909 - 0.832", "b": "2", "c": "1", "d": "1", "e": "1"}
+    for left, color in (0, style.TANGENT), (4, style.COTANGENT):
+        boxes = {}
+        for name, (x, y) in places.items():
+            text = name if left == 0 else f"{name}: {counts[name]}"
+            boxes[name] = style.box(ax, left + x, y, text, color)
+        for start, end, factor in edges:
+            ends = boxes[start], boxes[end]
+            ends = ends if left == 0 else ends[::-1]
+            style.arrow(ax, *ends, color)
+            style.between(ax, *ends, 0.5, factor)
+    ax.text(1, 3.5, "tangents go down", ha="center")
+    ax.text(5, 3.5, "cotangents go up", ha="center")
+    ax.set(xlim=(-0.8, 6.6), ylim=(-0.4, 3.8))
+
+
+def program_and_loops(
+    program: object, loops: object, lines: Sequence[tuple[int, int]]
+) -> None:
+    """Chapter 1: a program, its loops, and a line from equations to lines of loops."""
+    ax = style.blank(None, 9, 3.4)
+    for row, line in enumerate(str(program).split("\n")[1:-1]):
+        ax.text(0, -1.6 * row, line.strip(), family="monospace", va="center")
+    for row, line in enumerate(str(loops).split("\n")[1:]):
+        ax.text(5.8, 0.6 - row, line[4:], family="monospace", va="center")
+    for equation, row in lines:
+        ax.plot([4.3, 5.7], [-1.6 * equation, 0.6 - row], color=style.COMPILED)
+    ax.set(xlim=(-0.1, 10), ylim=(-9.8, 1.1))
+
+
+def way_of_a_call() -> None:
+    """Chapter 6: from the arguments of a jitted function to its result."""
+    ax = style.blank(None, 8.5, 4.2)
+    places = {
+        "call": (1, 4, "f(*args)", style.PRIMAL),
+        "key": (1, 3, "flatten, make the key", style.INK),
+        "own": (1, 2, "the wrapper's own entries", style.INK),
+        "use": (1, 1, "run, or bind one equation", style.COMPILED),
+        "result": (1, 0, "unflatten the result", style.PRIMAL),
+        "captures": (4, 3, "what is the function now?", style.INK),
+        "tables": (4, 2, "the tables of all wrappers", style.INK),
+        "trace": (7, 2, "trace: Python runs", style.WRONG),
+        "entry": (7, 1, "a new Entry, a row in traces", style.WRONG),
+    }
+    boxes = {name: style.box(ax, *place) for name, place in places.items()}
+    for path in (
+        "call key own use result",
+        "own captures tables trace entry use",
+        "tables use",
+    ):
+        names = path.split()
+        for start, end in zip(names, names[1:], strict=False):
+            style.arrow(ax, boxes[start], boxes[end])
+    for x, y, text in (
+        (0.93, 1.5, "there"),
+        (3.9, 2.4, "not there, or stale"),
+        (2.4, 1.55, "there"),
+        (5.85, 2.15, "not there"),
+        (5.2, 1.12, "remember"),
+    ):
+        ax.text(x, y, text, ha="right", va="center", fontsize=9)
+    ax.set(xlim=(-0.3, 8.5), ylim=(-0.4, 4.4))
+
+
+def products_in_lanes() -> None:
+    """Chapter 9: a box for each axis of the operands and the result of `w @ x`."""
+    two, one, plain = style.TANGENT, style.LANES, style.INK
+    w, x, out = [("600", plain), ("821", plain)], [("821", plain)], [("600", plain)]
+    inner, outer = [("100", one)], [("32", two), ("100", one)]
+    ax = style.blank(None, 9, 2.6)
+    for y, (label, left, right, result, note) in enumerate(
+        (
+            ("one lane", w, x, out, ""),
+            ("lanes where they fall", w, inner + x, out + inner, "needs a transpose"),
+            ("operands exchanged", inner + x, w, inner + out, ""),
+            ("and a second vmap", outer + x, w, outer + out, ""),
+        )
+    ):
+        ax.text(-0.6, -y, label, ha="right", va="center")
+        for start, axes in (0, left), (3.6, right), (6.8, result):
+            for i, (size, color) in enumerate(axes):
+                style.box(ax, start + 0.9 * i, -y, size, color)
+        ax.text(2.9, -y, "·", ha="center", va="center")
+        ax.text(6.1, -y, "=", ha="center", va="center")
+        ax.text(9.3, -y, note, va="center", color=style.COTANGENT)
+    ax.set(xlim=(-3.6, 12), ylim=(-3.5, 0.5))
+
+
+def forward_and_backward() -> None:
+    """Chapter 10: the two halves of a `custom_vjp`, and what stands between them."""
+    ax = style.blank(None, 8, 2.8)
+    kinds = "{}", "tangent of {}", "cotangent of {}"
+    middle = ("fwd", style.PRIMAL), ("?", style.INK), ("bwd", style.COTANGENT)
+    boxes = {}
+    pairs = zip(kinds, middle, strict=True)
+    for row, (kind, (name, color)) in enumerate(pairs):
+        boxes[name] = style.box(ax, 2, -row, f"  {name}  ", color)
+        first = style.box(ax, 0, -row, kind.format("x"), color)
+        last = style.box(ax, 4, -row, kind.format("y"), color)
+        path = [first, boxes[name], last]
+        path = path[::-1] if name == "bwd" else path
+        for start, end in zip(path, path[1:], strict=False):
+            style.arrow(ax, start, end, color)
+    style.arrow(ax, boxes["fwd"], boxes["bwd"], style.RESIDUAL, bend=-0.5)
+    ax.text(2.5, -0.55, "residuals", color=style.RESIDUAL)
+    ax.text(5.0, -1, "never evaluated, only\nrecorded and transposed", va="center")
+    ax.set(xlim=(-1, 7), ylim=(-2.5, 0.5))
+
+
+def passes_of_branches(padded: Sequence[str], wanted: Sequence[str]) -> None:
+    """Chapter 11: what goes from the branch that is taken to its backward pass.
+
+    Args:
+      padded, wanted: what is kept if branch 0 is taken, and if branch 1 is.
+    """
+    _, axes = style.figure(8, 2.8, nrows=2, ncols=2)
+    for row, kept in enumerate((padded, wanted)):
+        for taken in 0, 1:
+            axis = axes[row, taken]
+            style.blank(axis, 4, 2)
+            for k in 0, 1:
+                there, back = style.PRIMAL, style.COTANGENT
+                if k != taken:
+                    there = back = style.INK
+                forward = style.box(axis, 0, -k, f"branch {k}", there)
+                end = style.box(axis, 6, -k, f"back {k}", back)
+                if k == taken:
+                    color = style.WRONG if "zeros" in kept[k] else style.RESIDUAL
+                    held = style.box(axis, 3, -k, kept[k], color)
+                    style.arrow(axis, forward, held, there)
+                    style.arrow(axis, held, end, back)
+            axis.set(xlim=(-1, 6.8), ylim=(-1.5, 0.5))
+    for k in 0, 1:
+        axes[0, k].set_title(f"branch {k} is taken")
+        name = ("padded", "wanted")[k]
+        axes[k, 0].text(-1.3, -0.5, name, rotation=90, va="center")
+
+
+def tapes(items: Mapping[str, Sequence[float]]) -> None:
+    """Chapter 11: the items of several tapes, a row for each."""
+    axis = style.blank(None, 10, 2.6)
+    for row, (name, values) in enumerate(items.items()):
+        axis.text(-0.6, -row, name, ha="right", va="center")
+        for i, value in enumerate(values):
+            style.box(axis, i, -row, f"{float(value):.4g}", style.RESIDUAL)
+    style.arrow(axis, (4.0, 0.1), (7.5, 0.1), style.PRIMAL)
+    axis.text(7.7, 0.1, "the loop writes", va="center")
+    style.arrow(axis, (7.5, -0.3), (4.0, -0.3), style.COTANGENT)
+    axis.text(7.7, -0.3, "the gradient reads", va="center")
+    axis.set(xlim=(-2.2, 12.6), ylim=(-2.4, 0.5))
+
+
+def inputs_held(ways: Mapping[str, Callable[[int], set[int]]], layers: int) -> None:
+    """Chapter 12: which inputs of layers are held while the backward pass goes back.
+
+    Args:
+      ways: a title -> a function from the layer at which the backward pass is to the
+        layers whose inputs are held.
+    """
+    _, axes = style.figure(8, 2.6, ncols=len(ways))
+    for axis, (title, held) in zip(axes, ways.items(), strict=True):
+        style.blank(axis, 4, 3)
+        axis.set_title(title)
+        for row, now in enumerate(reversed(range(layers))):
+            for k in range(layers):
+                color = style.RESIDUAL if k in held(now) else "none"
+                look = {"color": color, "edgecolor": style.INK, "lw": 0.5}
+                axis.barh(-row, 0.8, 0.7, left=k, **look)
+            text = f"back at {now}"
+            axis.text(-0.3, -row, text, ha="right", va="center", fontsize=9)
+
+
+def schedules(
+    reverse_steps: Callable[..., None], steps: int, runs: Mapping[int, int]
+) -> None:
+    """Chapter 13: how a loop is reversed, for each number of slots; time goes down.
+
+    Args:
+      runs: for each number of slots how many steps are run again, for the title.
+    """
+    _, axes = style.figure(8, 3.4, ncols=len(runs), sharey=True)
+    for axis, (slots, again) in zip(axes, runs.items(), strict=True):
+        draw_schedule(axis, reverse_steps, steps, slots)
+        axis.set(xlabel="step", title=f"slots: {slots}, run again: {again}")
+    axes[0].invert_yaxis()
+    axes[0].set_ylabel("time")
+
+
+def draw_schedule(
+    axis: Any, reverse_steps: Callable[..., None], steps: int, slots: int
+) -> None:
+    """One of the `schedules`."""
+    time = 0
+
+    def advance(step: int, n: int) -> int:
+        nonlocal time
+        axis.plot([step, step + n], [time, time + n], color=style.PRIMAL, lw=1)
+        time += n
+        return step + n
+
+    def back(step: int) -> None:
+        nonlocal time
+        axis.plot(step, time, ".", color=style.TANGENT)
+        time += 1
+
+    reverse_steps(advance, back, 0, steps, slots)
