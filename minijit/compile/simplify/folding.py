@@ -67,12 +67,6 @@ stay_calls = []
 loop_rules = {}
 
 
-# chapter 14
-def atom_key(atom):
-    """A key for an atom: a literal's is its dtype and its bits."""
-    return atom if isinstance(atom, Var) else (atom.val.dtype, atom.val.tobytes())
-
-
 def freeze(value):
     """A hashable key for params; numbers count with their types, and by their bits."""
     if isinstance(value, dict):
@@ -86,61 +80,24 @@ def freeze(value):
     return type(value), value if isinstance(value, Hashable) else id(value)
 
 
-def exact(dtype):
-    """Whether arithmetic on a dtype is exact: integers, which wrap, and bools."""
-    return dtype.kind in "iub"
-
-
-def args_key(primitive, args):
-    """A key for arguments, the same in either order where that does not matter."""
-    keys = [atom_key(x) for x in args]
-    if primitive in commutative and args[0].aval.shape == args[1].aval.shape:
-        # Of 0.0 and -0.0 the maximum is the first, or the second.
-        if primitive not in (prim.max_p, prim.min_p) or exact(args[0].aval.dtype):
-            keys.sort(key=hash)
-    return tuple(keys)
-
-
-class Simplifier:
-    """The new program, written equation by equation.
+class NewProgram:
+    """A program while it is written: its equations so far, and its constants.
 
     Attributes:
-      fast_math: whether the rules may take floats for real numbers.
       settings: `Settings`, which say how small a constant is computed now.
       eqns: the equations so far.
       makers: {variable: the equation that assigns it}.
-      known: {(primitive, arguments, params): atoms}, the equations met before.
       constants: {key of a value: constvar}; values: {constvar: value}.
       source: the user's line that the next equations come from.
     """
 
-    def __init__(self, fast_math=False):
-        self.fast_math = fast_math
+    def __init__(self):
         self.settings = config.fusion
         self.eqns = []
         self.makers = {}
-        self.known = {}
         self.constants = {}
         self.values = {}
         self.source = None
-
-    def emit(self, primitive, args, params, avals):
-        """The atoms for a primitive applied to atoms: known already, or new ones."""
-        if not primitive.multiple_results:
-            for shortcut in shortcuts.passes:
-                atom = shortcut(self, primitive, avals[0], args, params)
-                if atom is not None:
-                    return [atom]
-        key = primitive, args_key(primitive, args), freeze(params)
-        if key not in self.known:
-            outvars = [Var(aval) for aval in avals]
-            eqn = Eqn(primitive, tuple(args), tuple(outvars), params, self.source)
-            self.makers |= dict.fromkeys(outvars, eqn)
-            self.eqns.append(eqn)
-            if has_effect(eqn):
-                return outvars
-            self.known[key] = outvars
-        return self.known[key]
 
     def constant(self, value, aval):
         """The atom for a constant: a literal if it has no axes, else a constvar."""
@@ -181,6 +138,59 @@ class Simplifier:
         """The equation that assigns an atom, if it is one of `primitive`, or None."""
         eqn = self.makers.get(atom) if isinstance(atom, Var) else None
         return eqn if eqn is not None and eqn.primitive is primitive else None
+
+
+# chapter 14
+def atom_key(atom):
+    """A key for an atom: a literal's is its dtype and its bits."""
+    return atom if isinstance(atom, Var) else (atom.val.dtype, atom.val.tobytes())
+
+
+def exact(dtype):
+    """Whether arithmetic on a dtype is exact: integers, which wrap, and bools."""
+    return dtype.kind in "iub"
+
+
+def args_key(primitive, args):
+    """A key for arguments, the same in either order where that does not matter."""
+    keys = [atom_key(x) for x in args]
+    if primitive in commutative and args[0].aval.shape == args[1].aval.shape:
+        # Of 0.0 and -0.0 the maximum is the first, or the second.
+        if primitive not in (prim.max_p, prim.min_p) or exact(args[0].aval.dtype):
+            keys.sort(key=hash)
+    return tuple(keys)
+
+
+class Simplifier(NewProgram):
+    """The new program, written equation by equation.
+
+    Attributes:
+      fast_math: whether the rules may take floats for real numbers.
+      known: {(primitive, arguments, params): atoms}, the equations met before.
+    """
+
+    def __init__(self, fast_math=False):
+        super().__init__()
+        self.fast_math = fast_math
+        self.known = {}
+
+    def emit(self, primitive, args, params, avals):
+        """The atoms for a primitive applied to atoms: known already, or new ones."""
+        if not primitive.multiple_results:
+            for shortcut in shortcuts.passes:
+                atom = shortcut(self, primitive, avals[0], args, params)
+                if atom is not None:
+                    return [atom]
+        key = primitive, args_key(primitive, args), freeze(params)
+        if key not in self.known:
+            outvars = [Var(aval) for aval in avals]
+            eqn = Eqn(primitive, tuple(args), tuple(outvars), params, self.source)
+            self.makers |= dict.fromkeys(outvars, eqn)
+            self.eqns.append(eqn)
+            if has_effect(eqn):
+                return outvars
+            self.known[key] = outvars
+        return self.known[key]
 
     def apply(self, primitive, *args, **params):
         """For rules: the atom for another primitive's result, its type worked out."""

@@ -62,23 +62,6 @@ def lane_type(x):
     return lane_types[type(aval_of(x))]
 
 
-# chapter 9
-
-# primitive -> rule(lanes, axes, *args, **params) -> (results, axes of the results)
-#
-# `axes[i]` is where argument i has its lanes, or None if all lanes share it.  A rule
-# may leave the lanes on any axis of its result.  Lists for several results.
-batch_rules = {}
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """The axis that a `vmap` adds: how long it is, and what collectives call it."""
-
-    size: int
-    name: object = None
-
-
 def without_axis(aval, axis):
     """The aval of one lane of an array."""
     shape = list(aval.shape)
@@ -98,6 +81,23 @@ def spread_array(x, size, axis):
     ndim = aval_of(x).ndim
     kept = [d + (d >= axis) for d in range(ndim)]
     return lax.broadcast_in_dim(x, with_axis(aval_of(x), size, axis).shape, kept)
+
+
+# chapter 9
+
+# primitive -> rule(lanes, axes, *args, **params) -> (results, axes of the results)
+#
+# `axes[i]` is where argument i has its lanes, or None if all lanes share it.  A rule
+# may leave the lanes on any axis of its result.  Lists for several results.
+batch_rules = {}
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The axis that a `vmap` adds: how long it is, and what collectives call it."""
+
+    size: int
+    name: object = None
 
 
 def move_axis(x, source, target):
