@@ -183,6 +183,19 @@ def unzip2(pairs):
     return tuple(first for first, _ in pairs), tuple(second for _, second in pairs)
 
 
+class JaxprTracer(Tracer):
+    """A variable of the jaxpr that is being recorded."""
+
+    __slots__ = ("variable", "source")
+
+    def __init__(self, trace, var, source=None):
+        super().__init__(trace, var.aval)
+        self.variable = var
+        self.source = source
+
+    origin = origin
+
+
 # chapter 4
 def eval_jaxpr(jaxpr, consts, *args):
     """Apply a jaxpr to values, one `bind` an equation: -> list of results.
@@ -220,19 +233,6 @@ def last_uses(jaxpr):
         last[i] = mentioned - seen
         seen |= mentioned
     return last
-
-
-class JaxprTracer(Tracer):
-    """A variable of the jaxpr that is being recorded."""
-
-    __slots__ = ("variable", "source")
-
-    def __init__(self, trace, var, source=None):
-        super().__init__(trace, var.aval)
-        self.variable = var
-        self.source = source
-
-    origin = origin
 
 
 class JaxprTrace(Trace):

@@ -250,6 +250,8 @@ class PullBack(PushForward):
         return tree_unflatten(self.in_tree, list(outs))
 
 
+# chapter 8, brought along
+
 def vjp(fun: Callable[..., Any], *primals: PyTree, has_aux: bool = False) -> Any:
     """Reverse mode: the result and the pull-back of cotangents (`jax.vjp`).
 
@@ -266,8 +268,6 @@ def vjp(fun: Callable[..., Any], *primals: PyTree, has_aux: bool = False) -> Any
     """
     return at_point(PullBack, fun, primals, has_aux)
 
-
-# chapter 8, brought along
 
 def value_and_grad(
     fun: Callable[Args, Result], argnums: Argnums = 0, has_aux: bool = False,
