@@ -1,11 +1,12 @@
-"""Drawings of single chapters: what would only stand in a reader's way as a cell.
+"""Drawings of chapters: what would only stand in a reader's way as a cell.
 
     from minijit.book import drawings
 
     drawings.meanings()                        # chapter 1: one function, four meanings
     drawings.schedules(reverse_steps, 20, {1: 190, 2: 61})     # chapter 13
+    drawings.digits(pictures[:10], labels[:10])                # chapters 3, 8, 9, 10
 
-Drawings that many chapters need are in `style`.
+What knows jaxprs, trees and the library is in `style`.
 """
 
 from __future__ import annotations
@@ -81,6 +82,25 @@ def program_and_loops(
     for equation, row in lines:
         ax.plot([4.3, 5.7], [-1.6 * equation, 0.6 - row], color=style.COMPILED)
     ax.set(xlim=(-0.1, 10), ylim=(-9.8, 1.1))
+
+
+def digits(
+    pictures: Sequence[Any],
+    titles: Sequence[object] = (),
+    colors: Sequence[str] = (),
+    columns: int = 10,
+    size: tuple[float, float] = (8, 1.2),
+) -> None:
+    """Pictures of 8 x 8 grey values, row by row, each with a title above it."""
+    rows = -(-len(pictures) // columns)
+    _, axes = style.figure(*size, nrows=rows, ncols=columns, squeeze=False)
+    for i, axis in enumerate(axes.flat):
+        axis.set_axis_off()
+        if i < len(pictures):
+            axis.imshow(pictures[i].reshape(8, 8), cmap="gray_r")
+        if i < len(titles):
+            color = colors[i] if colors else style.INK
+            axis.set_title(titles[i], fontsize=9, color=color)
 
 
 def way_of_a_call() -> None:
