@@ -388,6 +388,7 @@ def test_short_rows_are_reduced_side_by_side(dtype, monkeypatch):
                 assert (np.signbit(row) == np.signbit(column))[kept].all()
 
 
+@pytest.mark.chapter(16)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("function", numpy_values.parts, ids=lambda f: f.__name__)
 def test_functions_of_many_complex_numbers_are_numpys(function):
