@@ -92,6 +92,8 @@ n = (30,)
 grid = np.arange(15, dtype=np.float32).reshape(3, 5) % 4
 rows = np.arange(60).reshape(3, 20)
 p = np.array([0.1, 0.2, 0.3, 0.3, 0.1], np.float32)
+no_counts = np.array([4, 4, 4, 4, -1, np.nan, np.inf, 0], np.float32)
+no_shares = np.array([0, 1, -0.5, np.nan, 0.5, 0.5, 0.5, 0.5], np.float32)
 a3 = np.array([0.5, 1, 2], np.float32)
 spread = F(3, 3) @ F(3, 3).T + np.eye(3, dtype=np.float32)
 one = np.float32
@@ -129,6 +131,7 @@ random_cases = {
     ],
     "poisson": [case(key, np.array([0, 0.1, 3.5, 9.9, 10, 50, 1e4], np.float32))],
     "binomial": [case(key, np.array([2, 20, 200, 2000, 3]), p),
+                 case(key, no_counts, no_shares),
                  case(key, 30, 0.25, (20,), "float16")],
     "geometric": [case(key, p), case(key, 0.3, n)],
     "uniform": [
@@ -156,7 +159,8 @@ random_cases = {
     "ball": [case(key, 3, 1.5, (4,))],
     "generalized_normal": [case(key, 1.5, (3,))],
     "lognormal": [case(key, one(0.5), n), case(key, shape=n)],
-    "multinomial": [case(key, 50, p, shape=(7, 5))],
+    "multinomial": [case(key, 50, p, shape=(7, 5)),
+                    case(key, np.float32([3, 7]), np.stack([p, p]))],
     "multivariate_normal": [
         *(
             case(key, a3, spread, method=m, numpy=skip("signs"))

@@ -110,6 +110,9 @@ def test_index_algebra():
             e.name for e in postorder([again]) if isinstance(e, Op)
         }
         assert evaluate(again, {k: 5, i: 2, j: 7}) == 5 * 32 + 2 * 8 + 7
+    middle = op("mod", op("floordiv", flat, n(3)), n(5))
+    again = op("add", op("mul", middle, n(3)), op("mod", flat, n(3)))
+    assert again is op("mod", flat, n(15))
     assert op("max", op("min", i, n(3)), n(0)) is i
     assert op("lt", i, n(4)) is Const(True, BOOL)
     assert op("ge", i, n(4)) is Const(False, BOOL)

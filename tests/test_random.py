@@ -386,13 +386,6 @@ def test_moments():
         np.testing.assert_allclose(sample.var(), variance, rtol=0.06)
 
 
-def test_orthogonal_matrices():
-    for m in (3, 5, 8):
-        q = np.asarray(random.orthogonal(random.key(m), 5, m=m), np.float64)
-        product = q.T @ q if m <= 5 else q @ q.T
-        np.testing.assert_allclose(product, np.eye(min(m, 5)), atol=1e-6)
-
-
 # ---- Errors
 
 

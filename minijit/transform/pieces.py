@@ -325,7 +325,7 @@ def as_whole(primitive, rule):
     by_step[primitive] = rule
 
     def evaluate(*args, **params):
-        body = next(x for x in params.values() if isinstance(x, ClosedJaxpr))
+        body, *_ = params.values()  # A jaxpr is the first of a loop's params.
         return program(body, primitive, tuple(params.items()), rule)(*args)
 
     return {primitive: evaluate}
