@@ -35,7 +35,7 @@ def edge_values(name, dtype):
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         special = [0, 1, 2, 3, 7, 8, 31, 32, 33, 100, limits.max, limits.min]
-        return np.array([*special, limits.max - 1]).astype(dtype)
+        return np.array([*special, limits.max - 1, -1]).astype(dtype)
     parts = [0, -0.0, 1, -1, 0.5, -0.5, 1.5, -2.5, 0.49999997, 3.3, -3.7, 10, 1e-3, 30]
     if dtype.kind == "c":
         return np.array([x + 1j * y for x in parts[2:] for y in (0.5, -2.0)], dtype)
@@ -46,11 +46,6 @@ def apply(name, *args, **params):
     """Our function on NumPy arrays, which become arrays; Python numbers stay."""
     args = [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args]
     return getattr(e, name)(*args, **params)
-
-
-def values(name, *args, **params):
-    """What our function gives, as a list."""
-    return np.asarray(apply(name, *args, **params)).tolist()
 
 
 def assert_close(ours, theirs, message, scale=1.0):
@@ -83,117 +78,13 @@ def test_functions_reject_dtypes_that_they_are_not_for():
     refused(TypeError, "real does not accept dtype float32", complex_numbers.real, 1.0)
     with pytest.raises(TypeError, match="same dtypes, got int32, int8"):
         apply("shift_left", np.ones(2, np.int32), np.ones(2, np.int8))
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32"])
-def test_shifts_past_the_width(dtype):
-    x = edge_values("shift_left", dtype)
-    width, limits = 8 * x.dtype.itemsize, np.iinfo(dtype)
-    for distance in [0, 1, width - 1, width, width + 1, limits.max, limits.min]:
-        d = np.full_like(x, distance)
-        inside = 0 <= distance < width
-        for i, value in enumerate(map(int, x)):
-            left = (value << distance) % 2**width if inside else 0
-            bits = value % 2**width
-            right = bits >> distance if inside else 0
-            signed = bits - 2**width * (bits >= 2 ** (width - 1))
-            arithmetic = signed >> (distance if inside else width)
-            expected = np.array([left, right, arithmetic]) % 2**width
-            found = [
-                int(np.asarray(apply(name, x, d))[i]) % 2**width
-                for name in ("shift_left", "shift_right_logical", two[9])
-            ]
-            assert found == list(expected), (value, distance)
-
-
-def test_bit_counts():
-    for dtype in ("int8", "uint8", "int32", "uint32"):
-        x = edge_values("clz", dtype)
-        width = 8 * x.dtype.itemsize
-        bits = [int(v) % 2**width for v in x]
-        ones = np.asarray(apply("population_count", x))
-        zeros = np.asarray(apply("clz", x))
-        assert ones.dtype == zeros.dtype == x.dtype
-        assert list(ones) == [b.bit_count() for b in bits]
-        assert list(zeros) == [width - b.bit_length() for b in bits]
-
-
-def test_remainders():
-    x = np.array([5, -5, 5, -5, -(2**31), 7], np.int32)
-    y = np.array([3, 3, -3, -3, -1, 0], np.int32)
-    assert values("rem", x, y) == [2, -2, 2, -2, 0, 7]
-    assert values("rem", *np.array([[7, 8], [0, 3]], np.uint8)) == [7, 2]
-    x = np.array([5, -5, np.inf, 1, -0.0], np.float32)
-    y = np.array([0, 3, 2, np.inf, 1], np.float32)
-    result = np.asarray(apply("rem", x, y))
-    np.testing.assert_array_equal(result, [np.nan, -2, np.nan, 1, -0.0])
-    assert np.signbit(result[4])
-
-
-def test_clamp():
-    x = np.array([-1, 0.5, 3, np.nan], np.float32)
-    np.testing.assert_array_equal(values("clamp", 0.0, x, 1.0), [0, 0.5, 1, np.nan])
-    # The upper bound comes last.
-    np.testing.assert_array_equal(values("clamp", 2.0, x, 1.0), [1, 1, 1, np.nan])
-    assert values("clamp", x[1:3], x[:2], x[2]) == [0.5, 3.0]
-    with pytest.raises(TypeError, match="min.shape == operand.shape or"):
-        apply("clamp", np.ones(2, np.float32), np.ones((3, 2), np.float32), 1.0)
-    with pytest.raises(TypeError, match="same dtypes, got int32, float32"):
-        apply("clamp", np.int32(0), x, np.float32(1))
-
-
-def test_reduce_precision_is_what_a_smaller_float_holds():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(500) * 10.0 ** rng.integers(-4, 4, 500)
-    # float16 also holds subnormal numbers; here they are zero.
-    x = x[np.abs(x) >= 2**-14]
-    x = np.concatenate([x, [np.nan, np.inf, 65519, 65520, -0.0]]).astype(np.float32)
-    half = np.asarray(rounding.reduce_precision(wrap(x), 5, 10))
-    with np.errstate(over="ignore"):
-        expected = x.astype(np.float16).astype(np.float32)
-    np.testing.assert_array_equal(half, expected)
-    brain = np.asarray(rounding.reduce_precision(wrap(x), 8, 7))
-    expected = x.astype(ml_dtypes.bfloat16).astype(np.float32)
-    np.testing.assert_array_equal(brain, expected)
-    assert float(rounding.reduce_precision(1e-7, 5, 10)) == 0.0
+    x = np.ones((3, 2), np.float32)
+    refused(TypeError, "min.shape == operand.shape or", apply, "clamp", x[0], x, x)
+    refused(TypeError, "same dtypes, got int32, ", apply, "clamp", np.int32(0), x, x)
     refused(ValueError, "exponent_bits >= 1", rounding.reduce_precision, 1.0, 0, 3)
-
-
-def test_bitcast_within_across_and_back():
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    same = apply("bitcast_convert_type", x, new_dtype=np.int32)
-    assert np.array_equal(np.asarray(same), x.view(np.int32))
-    split = apply("bitcast_convert_type", x, new_dtype=np.uint8)
-    assert split.shape == (2, 3, 4)
-    assert np.array_equal(np.asarray(split), x.view(np.uint8).reshape(2, 3, 4))
-    joined = bits.bitcast_convert_type(split, np.float32)
-    assert joined.shape == (2, 3) and np.array_equal(np.asarray(joined), x)
-    assert int(bits.bitcast_convert_type(1.0, np.int32)) == 0x3F800000
-    with pytest.raises(ValueError, match="last axis must have size 2"):
-        apply("bitcast_convert_type", np.ones((2, 3), np.int16), new_dtype=np.int32)
-    with pytest.raises(TypeError, match="does not support bool or complex"):
-        apply("bitcast_convert_type", np.ones(4, bool), new_dtype=np.uint8)
-
-
-def test_known_values_of_special_functions():
-    known = {
-        ("erf", 1.0): 0.8427007929497149,
-        ("erfc", 3.0): 2.2090496998585438e-05,
-        ("erf_inv", 0.5): 0.4769362762044699,
-        ("lgamma", -2.5): -0.05624371649767405,
-        ("lgamma", -math.inf): math.inf,
-        ("digamma", 1.0): -0.5772156649015329,
-        ("digamma", 0.0): math.nan,
-        ("bessel_i0e", 1.0): 0.46575960759364043,
-        ("logistic", -100.0): 3.720075976020836e-44,
-        ("cbrt", -8.0): -2.0,
-    }
-    for (name, x), expected in known.items():
-        assert_close(getattr(e, name)(x), np.float32(expected), (name, x))
-    assert_close(special.igamma(1.0, 2.0), np.float32(1 - math.exp(-2)), "igamma")
-    assert_close(special.polygamma(1.0, 1.0), np.float32(math.pi**2 / 6), "polygamma")
-    assert_close(special.zeta(2.0, 1.0), np.float32(math.pi**2 / 6), "zeta")
-    assert_close(special.betainc(2.0, 2.0, 0.3), np.float32(0.216), "betainc")
+    cast = bits.bitcast_convert_type
+    refused(ValueError, "last axis must have size 2", cast, np.ones(3, "i2"), np.int32)
+    refused(TypeError, "does not support bool or compl", cast, np.ones(4, "?"), "u1")
 
 
 # What JAX computes otherwise: approximations near poles and limits.
