@@ -135,6 +135,8 @@ bench = {
 def test_ptx_moves_what_the_plan_says(name):
     f, loads, stores = bench[name]
     kernel, = kernels_of(f, x)
+    four_and_one = bytes_in_ptx("ld.global.nc.v4.f32 x, ld.global.f32 x")
+    assert four_and_one == {("ld", "global"): 20}
     found = bytes_in_ptx(kernel.ptx((9, 0)))
     # LLVM writes loops out; what it writes out are whole steps.
     times = found["st", "global"] // stores

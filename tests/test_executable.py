@@ -40,6 +40,7 @@ def ones(*shape, dtype="float32"):
     return jnp.ones(shape, dtype)
 
 
+@pytest.mark.chapter(23)  # before it stages are tested with another one
 def test_python_is_the_default_backend():
     f = jit(lambda x: x * 2 + 1)
     run = f.lower(ones(3)).compile().executable

@@ -137,6 +137,8 @@ def ones(x):
         (lambda x: rev(rev(x, (0, 1)), (0,)), table, "rev"),
         (lambda x: jnp.concatenate([x, x[:0]]), table, ""),
         (lambda x: pad(x, 0.0, [(0, 0, 0)] * 2), table, ""),
+        (lambda x: pad(x, 0.0, [(0, 0, 0), (1, 2, 0)])[:, :1], table,
+         "broadcast_in_dim"),
         (lambda x: broadcast_to(broadcast_to(x, (4, 2, 3)), (5, 4, 2, 3)), table,
          "broadcast_in_dim"),
         (lambda x: lax.dynamic_slice(x, (1, 7), (1, 2)), table, "slice"),
