@@ -174,10 +174,7 @@ class PairedStatements:
         found, uses = postorder(exprs, Named(named)), Counter(exprs)
         for expr in found:
             uses.update(expr.children())
-        repeated = [
-            e for e in found
-            if uses[e] > 1 and not isinstance(e, (Const, Axis)) and not sure(e)
-        ]  # fmt: skip
+        repeated = [e for e in found if uses[e] > 1 and not sure(e)]
         return self.lets(repeated, named)
 
     def lets(self, exprs, named):
