@@ -143,6 +143,8 @@ def test_type_errors(call, message):
     (lambda: jnp.einsum("i,i", jnp.ones(2), jnp.ones(3)), "operand 1 .3. does not"),
     (lambda: jnp.einsum("i->ij", jnp.ones(2)), "'j' of the result is in no operand"),
     (lambda: jnp.einsum("i-", jnp.ones((2, 2))), "'-' is not a valid name"),
+    (lambda: jnp.triu_indices_from(jnp.ones(3)), "Only 2-D inputs are accepted"),
+    (lambda: jnp.convolve(jnp.ones(3), jnp.ones((2, 2))), "only support 1-dim"),
 ])  # fmt: skip
 def test_value_errors(call, message):
     refused(ValueError, message, call)
@@ -466,3 +468,9 @@ def test_quantiles_overwrite_nothing(name, option):
 def test_what_passes_over_nan_promotes_as_it_always_does():
     with pytest.raises(TypeError, match="promote_integers"):
         jnp.nansum(jnp.ones(2), promote_integers=False)
+
+
+def test_what_lies_outside_is_a_start_or_the_end():
+    assert jnp.nanmax(np.float32([np.nan, np.nan]), initial=3.0) == 3
+    rows, columns = jnp.unravel_index(np.int32([-30, -5, -1, 30]), (3, 4))
+    assert (rows.tolist(), columns.tolist()) == ([0, 1, 2, 2], [0, 3, 3, 3])

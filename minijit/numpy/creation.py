@@ -166,7 +166,7 @@ def meshgrid(
     if builtins.any(x.ndim != 1 for x in args):
         shapes = [x.shape for x in args]
         raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got {shapes}")
-    swap = indexing == "xy" and len(args) > 1
+    swap = indexing == "xy"
     args[:2] = args[:2][::-1] if swap else args[:2]
     grids = [along_axis(x, i, len(args)) for i, x in enumerate(args)]
     if not sparse:
