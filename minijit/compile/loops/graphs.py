@@ -8,6 +8,7 @@ A program of thousands of equations is an expression thousands of nodes deep, an
 does not recurse that far: each walk has a list of what is still to do.
 """
 
+import functools
 import heapq
 import math
 from collections import defaultdict
@@ -19,7 +20,8 @@ nothing: frozenset = frozenset()
 # While somebody counts: [how many expressions may still be looked at].
 allowance: ContextVar = ContextVar("allowance", default=None)
 
-# While a kernel is looked at again and again: {roots: all that they are computed from}.
+# While a kernel is looked at again and again: {roots: all that they are computed from},
+# and what else is `recalled`.
 walked: ContextVar = ContextVar("walked", default=None)
 
 
@@ -47,6 +49,21 @@ def remembered():
         yield
     finally:
         walked.reset(token)
+
+
+def recalled(function):
+    """A function of what never changes, asked the same once while walks are."""
+
+    @functools.wraps(function)
+    def asked(*args):
+        known, key = walked.get(), (function, args)
+        if known is None:
+            return function(*args)
+        if key not in known:
+            known[key] = function(*args)
+        return known[key]
+
+    return asked
 
 
 def spend(count):

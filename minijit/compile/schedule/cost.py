@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ..fuse.sweeps import mean_steps
 from ..loops.expressions import Load, Op
-from ..loops.graphs import postorder
+from ..loops.graphs import nothing, postorder
 from ..loops.scalars import INDEX
 from ..loops.statements import For, If, Let, Start, Step, Store
 from ..numbers.scalar_forms import form_of, plain_name, scalar_form
@@ -86,7 +86,7 @@ class Loop:
     @functools.cached_property
     def accesses(self):
         """What a run of the loop touches in memory."""
-        own = {a for a in self.places if a.buffer.space != "register"}
+        own = frozenset(a for a in self.places if a.buffer.space != "register")
         return own.union(*(x.accesses for x in self.inner))
 
     def add(self, other, times=1.0):
@@ -287,9 +287,17 @@ class Group:
     access: Access
     stored: bool
     span: float = 0.0
+    counted: dict = field(default_factory=dict)
 
     def lines(self, axes, line):
         """(lines touched over some axes, runs of neighbours, [(step, steps apart)])"""
+        key = line, axes.intersection(self.access.along) if axes else nothing
+        if key not in self.counted:
+            self.counted[key] = self.count(axes, line)
+        return self.counted[key]
+
+    def count(self, axes, line):
+        """What `lines` says; it is asked the same for each cache."""
         a, run, points, wide = self.access, self.access.size + self.span, 1.0, []
         here = [(s, trips(x)) for x, s in a.steps if x in axes]
         for step, n in sorted(p for p in here if p[0] == p[0]):
@@ -305,15 +313,19 @@ class Group:
 
 
 class Fetches:
-    """What a kernel fetches from behind one cache of the machine."""
+    """What a kernel fetches from behind one cache of the machine.
 
-    def __init__(self, cache):
+    Attributes:
+      known: {(bytes of a line, accesses): their groups}, which caches share.
+    """
+
+    def __init__(self, cache, known):
         self.c, self.line, self.sets = cache, cache.line, cache.sets
-        self.known, self.rooms = {}, {}
+        self.known, self.rooms = known, {}
 
     def groups(self, accesses):
-        """Accesses in groups; those of each set of them are found once."""
-        key = frozenset(accesses)
+        """Accesses in groups; those of each set of them are found once a line."""
+        key = self.line, frozenset(accesses)
         if key not in self.known:
             alike = defaultdict(list)
             for a in accesses:
@@ -460,7 +472,8 @@ def times_of(bodies, machine):
     """The `Times` of kernels, given their arranged statements."""
     read = Reader().read
     kernels = [read(place(body, prepare=share_axes)) for body in bodies]
-    caches = [Fetches(cache) for cache in machine.caches]
+    groups: dict = {}
+    caches = [Fetches(cache, groups) for cache in machine.caches]
     again = [cache.again(kernels) for cache in caches]
     return [
         Times(

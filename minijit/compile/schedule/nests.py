@@ -13,7 +13,7 @@ from collections import Counter
 
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Const, Expr, Load, Op, Reduce, as_index, op
-from ..loops.graphs import free_axes, postorder, substitute
+from ..loops.graphs import free_axes, postorder, recalled, substitute
 from ..loops.index_rules import digit_of, has_digit, joined_digits, known, linear, over
 from ..loops.statements import (
     Fetch,
@@ -40,6 +40,7 @@ class Renamer:
 # ---- along which axis arrays run
 
 
+@recalled
 def steps_of(index):
     """{axis: how much an index grows with it}; nan where that changes."""
     if type(index) in (Const, Axis):
@@ -67,7 +68,12 @@ def terms_in_memory(index, buffer):
 
     Digits, as a reshape makes them, meet: x[i // 6, i % 6] of f32[4,6] goes on with i.
     """
-    return joined_digits(linear(*zip(index, buffer.strides, strict=True))).items()
+    return terms_with(tuple(index), buffer.strides)
+
+
+@recalled
+def terms_with(index, strides):
+    return joined_digits(linear(*zip(index, strides, strict=True))).items()
 
 
 def index_in_memory(access):
