@@ -14,7 +14,15 @@ from ..decisions import in_bounds, loop_rules, noted
 from ..loops.check import LoopTypeError, check_program
 from ..loops.expressions import Load, Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import For, Kernel, Program, Store, expressions, statements
+from ..loops.statements import (
+    Call,
+    For,
+    Kernel,
+    Program,
+    Store,
+    expressions,
+    statements,
+)
 from ..loops.text import Writer
 from ..pipeline import rewrites
 from ..settings import Settings, config
@@ -50,15 +58,34 @@ class Choosing(Settings):
 
 def scheduled(program):
     """A program in which kernels run as it costs least on the machine in force."""
-    if not config.fusion.enabled:
-        return program
-    machine, chosen = Machine.in_force(), {}
-    chooser = getattr(config.fusion, "chooser", None)
+    return chosen_for(program, Machine.in_force()) if config.fusion.enabled else program
+
+
+def chosen_for(program, machine):
+    """A program, and those of its native loops and branches, as it costs least."""
+    chosen, chooser = {}, getattr(config.fusion, "chooser", None)
     for alone in by_themselves(program, machine, every=bool(chooser)):
         kernel, = alone.body
         candidate = (chooser or choice)(alone, kernel, machine)
         chosen |= {kernel: candidate} if candidate else {}
+    for call in program.calls:
+        programs = () if chooser else call.attrs.get("programs", ())
+        if programs:
+            inner = within(call, machine)
+            new = tuple(chosen_for(p, inner) for p in programs)
+            if any(n is not p for n, p in zip(new, programs, strict=True)):
+                chosen[call] = replace(call, attrs=call.attrs | {"programs": new})
     return with_candidates(program, chosen)
+
+
+def within(call, machine):
+    """The machine as a loop's steps meet it: one core, and no kernel to launch.
+
+    What a step gains, each one does; how many there are of a `while` is not known.
+    """
+    steps = call.attrs["params"].get("length", 1)
+    steps = max(steps, 1) if isinstance(steps, int) else 1
+    return replace(machine, cores=1, kernel=0, wake=machine.wake / steps)
 
 
 def choice(program, kernel, machine):
@@ -264,6 +291,9 @@ def with_candidates(program, chosen):
             body.append(step)
             continue
         candidate = chosen[step]
+        if type(step) is Call:
+            body.append(candidate)
+            continue
         for n, stmts in enumerate(candidate.bodies):
             name = f"{step.name}_{n}" if n else step.name
             body.append(Kernel(name, stmts, step.eqns))
