@@ -325,7 +325,8 @@ def as_whole(primitive, rule):
     by_step[primitive] = rule
 
     def evaluate(*args, **params):
-        body, *_ = params.values()  # A jaxpr is the first of a loop's params.
+        # A `while` that is recomputed has `stack` before its jaxprs.
+        body = next(x for x in params.values() if isinstance(x, ClosedJaxpr))
         return program(body, primitive, tuple(params.items()), rule)(*args)
 
     return {primitive: evaluate}
