@@ -150,6 +150,8 @@ def while_loop(
         known = " or ".join(map(repr, reverse_modes))
         raise ValueError(f"while_loop: reverse must be {known}, got {reverse!r}")
     primitive, params = reverse_modes[reverse](slots)
+    if not (callable(cond_fun) and callable(body_fun)):
+        raise TypeError("lax.while_loop: cond_fun and body_fun must be callable")
     init, tree = tree_flatten((init_val,))
     if config.disable_jit and not any(map(is_tracer, init)):
         # A traced value that cond_fun captured makes it an equation after all.

@@ -62,7 +62,7 @@ def fori_loop(
     dtype = bounds_dtype(lower, upper)
 
     def step(i, val):
-        one = lax.convert(1, aval_of(i).dtype)
+        one = lax.convert(1, aval_of(i).dtype, weak_type=True)
         return lax.add(i, one), body_fun(i, val)
 
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
