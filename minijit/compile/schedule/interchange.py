@@ -185,7 +185,7 @@ def rows_at_once(stores):
 
 def long_ones(stores):
     """{a store: the dtype in which its total grows, if that is not its own}."""
-    long = math.prod(extents_of(stores[0])) > SHARE * rows_at_once(stores)
+    long = math.prod(extents_of(next(iter(stores)))) > SHARE * rows_at_once(stores)
     grown = {s: grows_in(total_of(s)) for s in stores if long}
     return {s: dtype for s, dtype in grown.items() if dtype != total_of(s).dtype}
 
@@ -223,8 +223,9 @@ class Rows:
     """Totals that go on side by side: how they begin, take in a row, and end.
 
     Attributes:
-      axes: of the totals, and of what is in rows of the kernel's own; stores: one for
-        each of them.
+      axes: of the totals, and of what is in rows of the kernel's own; stores: what is
+        made of one total each.
+      grown: {total: the store whose place it grows in}.
       place: function of a counter of a loop of `length` steps: the value of the first.
       long: {store: the row in which its total grows, if that is not what is stored}.
       step: how many rows are taken in at once.
@@ -232,8 +233,11 @@ class Rows:
 
     def __init__(self, axes, stores, place, length, most):
         self.axes, self.stores, self.place, self.length = axes, stores, place, length
-        self.long, self.step = {}, rows_at_once(stores)
-        for n, (store, dtype) in enumerate(long_ones(stores).items()):
+        self.long, self.step, self.grown = {}, rows_at_once(stores), {}
+        # What is the total itself can stay where it has grown.
+        for store in sorted(stores, key=lambda s: s.value is not total_of(s)):
+            self.grown.setdefault(total_of(store), store)
+        for n, (store, dtype) in enumerate(long_ones(self.grown.values()).items()):
             self.long[store] = Buffer(f"sum{n}", (most,), dtype, space="cache")
 
     def statements(self):
@@ -249,7 +253,7 @@ class Rows:
         return For(i, tuple(make(i, Renamer({axis: self.place(i), row_place: i}))))
 
     def begin(self, i, renamed):
-        for store in self.stores:
+        for store in self.grown.values():
             first, = start_values(total_of(store))
             if store in self.long:
                 row = self.long[store]
@@ -261,8 +265,8 @@ class Rows:
         """Take in all that is at some values of the totals' axes: -> a loop."""
 
         def make(i, renamed):
-            for store in self.stores:
-                total, index = total_of(store), renamed(store.index)
+            for total, store in self.grown.items():
+                index = renamed(store.index)
                 there = Renamer(dict(zip(total.axes, at, strict=True)))
                 value, = renamed(there(total.bodies))
                 value = Reduce(total.op, axes, (value,)) if axes else value
@@ -271,12 +275,15 @@ class Rows:
         return self.loop(make)
 
     def finish(self, i, renamed):
-        for store in self.stores:
-            total, there = total_of(store), Load(store.buffer, store.index)
-            if store in self.long:
-                there = Load(self.long[store], (i,))
+        # Who has the total's place comes last.
+        for store in sorted(self.stores, key=lambda s: s is self.grown[total_of(s)]):
+            total = total_of(store)
+            owner = self.grown[total]
+            there = Load(owner.buffer, owner.index)
+            if owner in self.long:
+                there = Load(self.long[owner], (i,))
                 there = op("convert", there, dtype=total.dtype)
-            if store in self.long or store.value is not total:
+            if owner in self.long or store is not owner or store.value is not total:
                 value, = renamed(Renamer({total: there})([store.value]))
                 yield Store(store.buffer, tuple(renamed(store.index)), value)
 
