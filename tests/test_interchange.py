@@ -42,6 +42,13 @@ def two_lengths(x):
     return jnp.sum(x, 0), jnp.sum(x[2:] * x[:6], 0)
 
 
+def kept_thrice(x):
+    """What a loop keeps for its gradient: a total, and what is made of it."""
+    total = jnp.sum(x, 0)
+    y = jnp.tanh(total)
+    return y, (1 + y) * (1 - y), total
+
+
 def log_total(x):
     top = jnp.max(x, 0)
     return jnp.log(jnp.sum(jnp.exp(x - top), 0)) + top
@@ -63,6 +70,10 @@ in_rows = {
     "of what it computes": (lambda x: jnp.sum(jnp.abs(x) + 1, 0), floats(8, 20)),
     "and what becomes of it": (norms, floats(8, 20)),
     "two in one nest": (two, floats(8, 20)),
+    "one that three are made of": (kept_thrice, floats(8, 20)),
+    "and a long one": (kept_thrice, floats(1500, 20)),
+    "one of two in pieces": (lambda x: kept_thrice(x)[:2], floats(6, 9000)),
+    "a long one of two": (lambda x: kept_thrice(x)[:2], floats(1500, 20)),
     "two of different lengths": (two_lengths, floats(8, 20)),
     "columns of a transpose": (lambda x: jnp.sum(x.T, 1), floats(13, 20)),
     "shifted": (lambda x: jnp.sum(x[:, 3:], 0), floats(13, 23)),
@@ -97,6 +108,14 @@ def test_totals_of_different_lengths_go_on_one_after_the_other():
     kernel, = compiled.executable.program.kernels
     assert len(kernel.body) == 1
     assert len(accumulating(compiled.as_text())) == 3  # four rows at once, and two over
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_total_of_several_stores_grows_once(count):
+    text = jax.jit(lambda x: kept_thrice(x)[:count]).lower(floats(8, 20)).compile()
+    code = [line for line in text.as_text().splitlines() if "#" not in line]
+    assert sum(line.count("add_any_order(") for line in code) == 1
+    assert sum(line.count("np.tanh(") for line in code) == 1
 
 
 # Name: (function, argument, what the ledger says, the settings that change it).

@@ -148,6 +148,33 @@ def test_what_costs_nothing_to_look_at_stays():
     assert choose.scheduled(small) is small
 
 
+def backwards(steps):
+    """Products of small matrices in each step: none is worth a choice by itself."""
+
+    def loss(w, v, x):
+        step = lambda y, _: (y + 0.1 * jnp.tanh(y @ w) @ v, None)
+        return (lax.scan(step, x, None, length=steps)[0] ** 2).sum()
+
+    return mj.grad(loss, (0, 1)), (of(8, 64), of(64, 8), of(64, 8))
+
+
+def test_what_a_step_gains_counts_for_each_step():
+    few, many = (program_of(*backwards(n)) for n in (1, 80))
+    assert choose.scheduled(few) is few
+    machine = Machine.in_force()
+    before, after = ([p for c in made.calls for p in c.attrs.get("programs", ())]
+                     for made in (many, choose.scheduled(many)))  # fmt: skip
+    cost = [sum(choose.price_of(p, replace(machine, cores=1, kernel=0)) for p in loops)
+            for loops in (before, after)]  # fmt: skip
+    assert cost[0] > 1.5 * cost[1]
+    f, args = backwards(80)
+    args = [0.1 * value(a, np.random.default_rng(0)) for a in args]
+    with mj.config.override("disable_jit", True):
+        wanted = f(*args)
+    for a, b in zip(mj.jit(f)(*args), wanted, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-4, 1e-4)
+
+
 def test_rows_that_are_vectors_are_not_turned_into_lanes():
     """Lanes of them are no quicker, and were 7,000 lines for LLVM: here are 1,000."""
     numbers = ("NHWC", "HWIO", "NHWC")

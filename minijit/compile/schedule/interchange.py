@@ -21,6 +21,7 @@ piece: as the largest number in `total(k: exp(x[k,i] - largest))`.
 """
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 from ..decisions import loop_rules, noted
@@ -225,7 +226,7 @@ class Rows:
     Attributes:
       axes: of the totals, and of what is in rows of the kernel's own; stores: what is
         made of one total each.
-      grown: {total: the store whose place it grows in}.
+      grown: {total: the store whose place it grows in, or a row of its own}.
       place: function of a counter of a loop of `length` steps: the value of the first.
       long: {store: the row in which its total grows, if that is not what is stored}.
       step: how many rows are taken in at once.
@@ -234,9 +235,14 @@ class Rows:
     def __init__(self, axes, stores, place, length, most):
         self.axes, self.stores, self.place, self.length = axes, stores, place, length
         self.long, self.step, self.grown = {}, rows_at_once(stores), {}
-        # What is the total itself can stay where it has grown.
-        for store in sorted(stores, key=lambda s: s.value is not total_of(s)):
-            self.grown.setdefault(total_of(store), store)
+        for total, count in Counter(map(total_of, stores)).items():
+            mine = [s for s in stores if total_of(s) is total]
+            owner = next((s for s in mine if s.value is total), mine[0])
+            if count > 1 and owner.value is not total:
+                # What several are made of is not to be written over by one of them.
+                row = Buffer("total", (most,), total.dtype, space="cache")
+                owner = Store(row, axes[1:], total)
+            self.grown[total] = owner
         for n, (store, dtype) in enumerate(long_ones(self.grown.values()).items()):
             self.long[store] = Buffer(f"sum{n}", (most,), dtype, space="cache")
 
@@ -275,8 +281,7 @@ class Rows:
         return self.loop(make)
 
     def finish(self, i, renamed):
-        # Who has the total's place comes last.
-        for store in sorted(self.stores, key=lambda s: s is self.grown[total_of(s)]):
+        for store in self.stores:
             total = total_of(store)
             owner = self.grown[total]
             there = Load(owner.buffer, owner.index)
