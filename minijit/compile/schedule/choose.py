@@ -14,15 +14,7 @@ from ..decisions import in_bounds, loop_rules, noted
 from ..loops.check import LoopTypeError, check_program
 from ..loops.expressions import Load, Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import (
-    Call,
-    For,
-    Kernel,
-    Program,
-    Store,
-    expressions,
-    statements,
-)
+from ..loops.statements import For, Kernel, Program, Store, expressions, statements
 from ..loops.text import Writer
 from ..pipeline import rewrites
 from ..settings import Settings, config
@@ -68,14 +60,16 @@ def chosen_for(program, machine):
         kernel, = alone.body
         candidate = (chooser or choice)(alone, kernel, machine)
         chosen |= {kernel: candidate} if candidate else {}
-    for call in program.calls:
-        programs = () if chooser else call.attrs.get("programs", ())
-        if programs:
-            inner = within(call, machine)
-            new = tuple(chosen_for(p, inner) for p in programs)
-            if any(n is not p for n, p in zip(new, programs, strict=True)):
-                chosen[call] = replace(call, attrs=call.attrs | {"programs": new})
-    return with_candidates(program, chosen)
+    program, calls = with_candidates(program, chosen), {}
+    # Who chooses for the user is asked about kernels that are launched.
+    for call in program.calls if not chooser else ():
+        programs = call.attrs.get("programs", ())
+        new = tuple(chosen_for(p, within(call, machine)) for p in programs)
+        if new != programs:
+            calls[call] = replace(call, attrs=call.attrs | {"programs": new})
+    if not calls:
+        return program
+    return replace(program, body=tuple(calls.get(step, step) for step in program.body))
 
 
 def within(call, machine):
@@ -291,9 +285,6 @@ def with_candidates(program, chosen):
             body.append(step)
             continue
         candidate = chosen[step]
-        if type(step) is Call:
-            body.append(candidate)
-            continue
         for n, stmts in enumerate(candidate.bodies):
             name = f"{step.name}_{n}" if n else step.name
             body.append(Kernel(name, stmts, step.eqns))

@@ -186,7 +186,7 @@ def rows_at_once(stores):
 
 def long_ones(stores):
     """{a store: the dtype in which its total grows, if that is not its own}."""
-    long = math.prod(extents_of(next(iter(stores)))) > SHARE * rows_at_once(stores)
+    long = math.prod(extents_of(stores[0])) > SHARE * rows_at_once(stores)
     grown = {s: grows_in(total_of(s)) for s in stores if long}
     return {s: dtype for s, dtype in grown.items() if dtype != total_of(s).dtype}
 
@@ -243,7 +243,7 @@ class Rows:
                 row = Buffer("total", (most,), total.dtype, space="cache")
                 owner = Store(row, axes[1:], total)
             self.grown[total] = owner
-        for n, (store, dtype) in enumerate(long_ones(self.grown.values()).items()):
+        for n, (store, dtype) in enumerate(long_ones([*self.grown.values()]).items()):
             self.long[store] = Buffer(f"sum{n}", (most,), dtype, space="cache")
 
     def statements(self):
