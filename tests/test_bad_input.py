@@ -70,6 +70,7 @@ def test_an_error_says_what_the_function_was_given():
     [
         (lambda: jnp.rot90(jnp.eye(2), "a"), "k must be an integer, got 'a'"),
         (lambda: jnp.kaiser(5, "b"), "jnp.kaiser: the argument beta must be"),
+        (lambda: jnp.full(3, 2.0, "x"), "jnp.full: the argument dtype must be"),
         (lambda: lax.cumsum(jnp.ones(3), ()), "lax.cumsum: the argument axis must"),
         (lambda: lax.top_k(jnp.ones(3), 1.5), "lax.top_k: the argument k must be"),
         (lambda: jnp.ones(3).sum("a"), "jnp.sum was given a=f32[3], axis='a'"),

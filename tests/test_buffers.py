@@ -262,6 +262,16 @@ def test_arenas_are_freed_with_the_caches_and_with_the_function():
 
 
 @pooled
+@pytest.mark.parametrize("room, kept", [(8000, 1), (7999, 0)])
+def test_a_pool_keeps_what_fits_twice(monkeypatch, room, kept):
+    mj.run.pool.empty_pools()
+    monkeypatch.setitem(mj.config.values, "pool_bytes", room)
+    own = mj.run.pool.Pool((1000,), np.dtype("f4"))
+    own.take()
+    assert len(own.lent) == kept
+
+
+@pooled
 def test_no_arena_is_kept_where_nothing_is_to_be_kept(monkeypatch):
     monkeypatch.setitem(mj.config.values, "pool_bytes", 0)
     before = set(planned_driver.arenas)

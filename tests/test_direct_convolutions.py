@@ -157,6 +157,8 @@ def test_small_products_are_tiles(name):
 def test_settings_choose_the_form():
     x, w = example(C=8, I=8, H=16, W=16)
     assert names(program_of(convolve(), x, w)) == ["direct_convolution"]
+    uneven = example(C=8, I=8, H=16, W=16, O=23)
+    assert names(program_of(convolve(), *uneven)) == ["direct_convolution"]
     with config.override("fusion", config.fusion.but(direct_convolutions=False)):
         assert names(program_of(convolve(), x, w))[0] == "patches"
     with config.override("fusion", config.fusion.but(tile_rows=0)):

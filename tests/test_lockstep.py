@@ -110,6 +110,21 @@ def test_blocks_have_no_order():
     y = np.zeros(32)
     run_text(atomic, y, blocks=2, threads=32)
     assert (y == 2).all()
+    # A barrier stands between what one block counts and reads, but not between two.
+    text = """def k(y0, y1):
+    s0 = cuda.shared.array(1, np.float32)
+    if cuda.threadIdx.x == 0:
+        s0[0] = 0
+    cuda.syncthreads()
+    cuda.atomic.add({0}, 0, 1)
+    cuda.syncthreads()
+    if cuda.blockIdx.x == 1:
+        y1[cuda.threadIdx.x] = {0}[0]
+"""
+    run_text(text.format("s0"), np.zeros(1, "f4"), y, blocks=2, threads=32)
+    assert (y == 32).all()
+    with pytest.raises(Race, match="block 1"):
+        run_text(text.format("y0"), np.zeros(1, "f4"), y, blocks=2, threads=32)
 
 
 def test_of_those_that_swap_at_once_one_stores():

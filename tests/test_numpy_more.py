@@ -411,6 +411,12 @@ def test_a_cotangent_without_elements_adds_nothing():
         assert g(x).shape == (5, 0)
 
 
+def test_gcd_takes_as_many_steps_as_fibonacci_s_numbers_need():
+    x, y = np.uint32([2971215073]), np.uint32([1836311903])
+    assert mj.jit(jnp.gcd)(x, y).tolist() == [1]
+    assert str(mj.make_jaxpr(jnp.gcd)(x, y)).count(" rem ") == 48
+
+
 def test_arrays_without_elements_have_statistics_and_largest_elements():
     values, places = mj.lax.top_k(np.zeros((2, 0, 1), "f4"), 1)
     assert values.shape == places.shape == (2, 0, 1)

@@ -32,6 +32,9 @@ def test_reads_and_writes():
     assert found == ((5,), jnp.int32, 1, 5, 5)
     assert isinstance(ref, mj.Ref) and not isinstance(ref, mj.Array)
     assert str(mj.typeof(ref)) == "Ref{int32[5]}"
+    half = mj.new_ref(jnp.zeros(2, "float16"))
+    half[0] = 1.5
+    assert value(half) == [1.5, 0] and half.dtype == "float16"
 
 
 def test_a_copy_is_another_ref():

@@ -277,6 +277,9 @@ def test_an_access_says_how_far_it_goes():
     found = access_of(Load(x, (i, op("add", j, as_index(1)))))
     assert found.along == {i: 128, j: 4}
     assert found.at == 4
+    # The order of terms makes no other access of it.
+    one, other = (Load(x, (op("add", *pair), i)) for pair in ((i, j), (j, i)))
+    assert access_of(one) == access_of(other)
 
 
 def test_a_digit_goes_on_by_what_it_does_on_average():

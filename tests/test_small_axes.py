@@ -431,6 +431,12 @@ def test_one_store_of_many_lanes_is_a_loop():
     """Nothing is stored twice without a block, so there is none."""
     program = program_of(lambda x: jnp.sin(x) + 1, np.ones((100, 4), "f4"))
     assert "for i1 in 4" in str(program)
+    # Rows that turn thrice are one, unless there is a single lane of them.
+    turned = lambda x, k: x * 3 + jnp.roll(x, k, 1)
+    thrice = lambda x: turned(turned(turned(x, 1), 2), 3)
+    for lanes, rule in ((100, "block"), (1, "one lane")):
+        program = program_of(thrice, np.ones((lanes, 8), "f4"))
+        assert rule in {d.rule for d in program.decisions}
 
 
 def test_results_with_the_carry_and_each_step():

@@ -137,8 +137,12 @@ def test_bad_windows():
         lax.reduce_window(x, 0.0, lax.add, (2, 2), window_dilation=(0, 1))
     with pytest.raises(ValueError, match=r"strides must be positive, got \(0, 1\)"):
         lax.reduce_window(x, 0.0, lax.add, (2, 2), (0, 1), "SAME")
-    with pytest.raises(TypeError, match="same dtypes, got float32, int32"):
-        lax.reduce_window(x, np.int32(0), lax.add, (2, 2))
+    for start in (np.int32(0), 1, True):
+        with pytest.raises(TypeError, match="same dtypes, got float16, (int32|bool)"):
+            lax.reduce_window(x.astype("float16"), start, lax.add, (2, 2))
+    for start in (0, 0.0, False):  # The identity, of any kind.
+        sums = lax.reduce_window(x.astype("float16"), start, lax.add, (2, 2))
+        assert sums.dtype == "float16" and not sums.any()
 
 
 def convolved(x, k, strides, pads, spread, dilation, features=1, batch=1):

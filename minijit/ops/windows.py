@@ -218,7 +218,7 @@ def start_of(computation, x, init):
     """The initial value of a reduction of x: of its dtype, or a number that is the
     computation's identity there."""
     dtype = aval_of(x).dtype
-    known = type(init) in dtypes.weak_types and computation in lax.monoids
+    known = type(init) in dtypes.python_scalars and computation in lax.monoids
     if known and lax.monoids[computation].identity(dtype) == init:
         init = lax.convert(init, dtype)
     aval = aval_of(init)

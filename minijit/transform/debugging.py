@@ -18,14 +18,7 @@ from ..trace.arguments import function_name
 from ..trace.array import ArrayImpl, aval_of, shape_rules, to_numpy
 from ..trace.base.config import config
 from ..trace.base.errors import HERE, at_line, user_source
-from ..trace.core import (
-    BottomTrace,
-    Primitive,
-    Tracer,
-    eval_rules,
-    result_checks,
-    set_trace,
-)
+from ..trace.core import BottomTrace, Primitive, eval_rules, result_checks, set_trace
 from ..trace.jaxprs.jaxpr import effectful, eval_jaxpr
 from ..trace.jit.jit import jit_p
 from ..trace.primitives import as_array, broadcast_in_dim_p
@@ -198,7 +191,7 @@ def check_numbers(primitive, args, params, results):
 
 def what_is_bad(y, nans, infs):
     """"nan" or "inf" if an array holds one and it is forbidden, else None."""
-    if isinstance(y, Tracer) or getattr(y, "dtype", np.dtype(bool)).kind not in "fcV":
+    if getattr(y, "dtype", np.dtype(bool)).kind not in "fcV":
         return None
     value = to_numpy(y)
     if nans and np.isnan(value).any():

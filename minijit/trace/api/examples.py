@@ -288,7 +288,7 @@ examples = by_name(TEXT)
 
 def with_example(documentation, name):
     """A docstring with the example of the function that users know by a name."""
-    if not documentation or name not in examples or examples[name] in documentation:
+    if not documentation or name not in examples:
         return documentation
     return f"{documentation.rstrip()}\n\n    Example:\n{indented(examples[name])}    "
 
