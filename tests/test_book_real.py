@@ -151,9 +151,9 @@ def test_every_task_has_wrong_versions_that_fit():
     assert all(len({v["why"] for v in found}) > 4 for found in known.values())
 
 
-def test_the_tasks_of_the_first_chapter_are_in_order():
+def test_the_tasks_of_a_chapter_are_in_order():
     """Of all chapters: `python -m minijit.book grade --prove`."""
-    done = book_toy.command(BOOK.root, "grade", "1", "--prove")
+    done = book_toy.command(BOOK.root, "grade", "2", "--prove")
     assert done.stdout == "tasks: in order\n", done.stdout + done.stderr
 
 

@@ -365,16 +365,16 @@ def test_no_array_is_an_error_that_names_the_argument():
         mj.make_jaxpr(lambda x, name: x)(1.0, "abc")
 
 
-def test_twenty_thousand_equations():
+def test_three_thousand_equations():
     def unrolled(x):
-        for _ in range(20_000):
+        for _ in range(3_000):
             x = lax.sin(x)
         return x
 
     closed = mj.make_jaxpr(unrolled)(1.0)
-    assert len(closed.eqns) == 20_000
+    assert len(closed.eqns) == 3_000
     again = same(closed)
-    assert len(dce(again).eqns) == 20_000
+    assert len(dce(again).eqns) == 3_000
     got, = eval_jaxpr(closed.jaxpr, (), 1.0)
     assert np.isfinite(float(got))
 

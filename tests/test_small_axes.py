@@ -18,9 +18,10 @@ from minijit.run.loading import rewritten
 from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr
 from minijit.transform.control_flow.while_and_scan import scan_p
 from tests import ir_interpreter
-from tests.bench.bench_chacha import BACK, DIAGONALS, permutations, rotated, states
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
+DIAGONALS = np.array([[0, 1, 2, 3], [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]])
+BACK = np.argsort(DIAGONALS.ravel()).reshape(4, 4)
 
 def program_of(f, *args):
     return lower(simplify(mj.make_jaxpr(f)(*args)))
@@ -37,7 +38,27 @@ def check(f, *args, kernels=1):
 # ---- seed S1: columns, then diagonals
 
 
-by_gather, by_take, by_ravel, along_axis, by_rolls = permutations(lax, jnp).values()
+def permutations():
+    """Functions of a matrix and of where its elements come from."""
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(), collapsed_slice_dims=(0, 1), start_index_map=(0, 1)
+    )
+
+    def gather(m, places):
+        indices = jnp.array(np.stack(np.divmod(places.ravel(), 4), -1))
+        taken = lax.gather(m, indices, numbers, slice_sizes=(1, 1), unique_indices=True)
+        return taken.reshape(4, 4)
+
+    def rolls(m, places):
+        shifts = [-i if places is DIAGONALS else i for i in range(4)]
+        return jnp.stack([jnp.roll(m[i], shifts[i]) for i in range(4)])
+
+    by_ravel = lambda m, places: m.ravel()[places.ravel()].reshape(4, 4)
+    along_axis = lambda m, places: jnp.take_along_axis(m, places % 4, 1)
+    return gather, jnp.take, by_ravel, along_axis, rolls
+
+
+by_gather, by_take, by_ravel, along_axis, by_rolls = permutations()
 
 
 def by_index_arrays(m, places):
@@ -218,6 +239,20 @@ def test_one_lane_that_only_adds_up_is_loops():
 
 
 # ---- ChaCha20
+
+
+def rotated(x, n):
+    return (x << np.uint32(n)) | (x >> np.uint32(32 - n))
+
+
+def states(n):
+    """The state of RFC 8439, 2.3.2, in block 1, and other counters in the others."""
+    state = np.zeros((n, 16), "u4")
+    state[:, :4] = np.frombuffer(b"expand 32-byte k", "<u4")
+    state[:, 4:12] = np.arange(32, dtype="u1").view("<u4")
+    state[:, 12] = np.arange(n)
+    state[:, 13:] = np.frombuffer(bytes.fromhex("000000090000004a00000000"), "<u4")
+    return state.reshape(n, 4, 4)
 
 
 def quarter_round(col):
