@@ -167,18 +167,6 @@ def test_an_inner_program_lies_in_its_callers_arena():
     np.testing.assert_allclose(mj.jit(f)(x, x), want, rtol=1e-5)
 
 
-def test_an_inner_program_with_a_result_twice():
-    inner = mj.jit(lambda x: (layers(x, x, 12),) * 2)
-
-    def f(x):
-        a, b = inner(x)
-        c, d = inner(a + b)
-        return a + b * c - d
-
-    want = mj.jit(f, backend="eval")(x)
-    np.testing.assert_allclose(mj.jit(f)(x), want, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.chapter(21)
 def test_rooms_of_loops_are_in_the_arena():
     def f(x):

@@ -279,18 +279,6 @@ def test_quotients_and_products_where_parts_are_infinite():
 
 
 @pytest.mark.oracle
-def test_infinite_quotients_and_products_as_jax():
-    import jax
-
-    z = np.array([complex(a, b) for a in PARTS for b in PARTS], "c8")
-    a, b = (x.ravel() for x in np.meshgrid(z, z))
-    for f in (lambda x, y: x / y, lambda x, y: x * y):
-        want, found = np.asarray(jax.jit(f)(a, b)), np.asarray(mj.jit(f)(a, b))
-        for part in (np.real, np.imag):
-            np.testing.assert_array_equal(part(found), part(want))
-
-
-@pytest.mark.oracle
 def test_cotangents_of_parts_of_numbers_are_strongly_typed():
     import jax
 

@@ -11,7 +11,6 @@ from harness import refused
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.trace.jaxprs.jaxpr import eval_jaxpr
 from minijit.transform import pieces
 from minijit.transform.control_flow.unions_and_tapes import Tape, TapeValue, Union
 
@@ -206,21 +205,6 @@ def kept_by_a_branch(x, on_true):
     return closed, union
 
 
-def test_what_a_branch_keeps_is_known_by_its_shape_and_dtype():
-    """As libraries describe what a linearized function holds, to call it elsewhere."""
-
-    def slope(x):
-        closed, _ = kept_by_a_branch(x, jnp.sin)
-        run = lambda consts, t: eval_jaxpr(closed.jaxpr, consts, t)[0]
-        described = [mj.ShapeDtypeStruct(c.shape, c.dtype) for c in closed.consts]
-        shown = mj.eval_shape(run, described, x)
-        assert (shown.shape, shown.dtype) == ((), np.dtype("float64"))
-        return mj.jit(run)(closed.consts, 1.0)
-
-    for x, want in ((2.0, np.cos(2.0)), (0.5, 0.75)):
-        assert np.allclose([slope(x), mj.jit(slope)(x)], want)
-
-
 def test_a_function_of_what_a_branch_keeps_is_traced_for_each_type():
     traced = []
 
@@ -278,24 +262,6 @@ def test_types_print_and_parse():
         assert parse_aval(print_aval(aval)) == aval
 
 
-def test_idle_lanes_bring_no_nan():
-    def f(x):
-        step = lambda c: (c[0] - 1.0, c[1] + jnp.sqrt(c[0]))
-        return lax.while_loop(lambda c: c[0] > 0.5, step, (x, x))[1]
-
-    xs = np.array([0.2, 1.0, 5.0])
-    gradient = mj.grad(lambda xs: jnp.sum(mj.vmap(f)(xs)))(xs)
-    want = [mj.grad(lambda x: Unrolled_f(x))(x) for x in xs]
-    np.testing.assert_allclose(gradient, want, rtol=1e-9)
-
-
-def Unrolled_f(x):
-    c, total = x, x
-    while bool(c > 0.5):
-        c, total = c - 1.0, total + jnp.sqrt(c)
-    return total
-
-
 @pytest.mark.parametrize("levels", range(1, 9))
 def test_nested_scans_cost_no_more_than_their_levels(levels):
     """Equations of the gradient grow linearly with the depth of the nest."""
@@ -335,16 +301,6 @@ def test_errors_name_the_leaf_and_the_types():
         lax.cond(jnp.ones(3) > 0, lambda: 1, lambda: 2)
     with pytest.raises(ValueError, match="disagrees with leading axis sizes"):
         lax.scan(lambda c, x: (c, x), 0.0, jnp.ones(3), length=2)
-
-
-def test_weak_carries_are_promoted():
-    carry, _ = lax.scan(lambda c, x: (c + x, None), 0, jnp.ones(3, jnp.float32))
-    assert carry.dtype == f32 and float(carry) == 3.0
-    step = lambda c: (c[0] + 1, c[1] * f32.type(2))
-    for most in (0, 3):
-        with mj.enable_x64(False):
-            _, x = lax.while_loop(lambda c, n=most: c[0] < n, step, (0, 1))
-        assert x.dtype == f32 and not x.weak_type
 
 
 def test_a_nest_of_scans_with_weak_carries_records_each_body_once():
@@ -536,21 +492,6 @@ def test_none_is_an_operand_too():
                  lambda **kw: lax.switch(0, [one, two], 3, **kw)):  # fmt: skip
         assert call() == 1
         refused(TypeError, "no positional operands can be passed", call, operand=None)
-
-
-def test_a_branch_that_is_given_twice_is_traced_once():
-    traced = []
-
-    def scaled(x):
-        traced.append("scaled")
-        return y * x
-
-    y = mj.numpy.float32(3)
-    f = lambda i, x: lax.switch(i, [scaled, lambda x: x, scaled], x)
-    x = mj.numpy.float32(2)
-    assert [float(f(mj.numpy.int32(i), x)) for i in range(3)] == [6.0, 2.0, 6.0]
-    assert traced == ["scaled"] * 3
-    assert mj.grad(f, 1)(mj.numpy.int32(2), x) == 3.0
 
 
 # ---- as JAX's documentation describes it

@@ -449,16 +449,6 @@ def test_ten_thousand_calls_leave_nothing(idle):
     assert not idle.memory and not idle.graphs
 
 
-def test_memory_of_results_that_are_in_use_is_left_alone(device):
-    f = jit(lambda x: x + 1, backend="cuda")
-    x = on_gpu(x34)
-    kept = [f(x) for _ in range(5)]
-    assert len({r.memory.pointer for r in kept}) == 5
-    x = f(x)
-    for result in kept:
-        np.testing.assert_array_equal(result, x34 + 1)
-
-
 def test_several_threads_call_one_program(device):
     from concurrent.futures import ThreadPoolExecutor
 

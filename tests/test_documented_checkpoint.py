@@ -124,17 +124,6 @@ def test_what_goes_elsewhere_says_from_where_to_where():
     assert policy(name_p, name="a") is True and policy(name_p, name="c") is False
 
 
-def test_batch_axes_make_a_difference():
-    """Lanes of a matrix and of a vector are a batch axis of their product."""
-    f = lambda w, x: jnp.sum(jnp.sin(vmap(jnp.dot)(w, x)) ** 2)
-    w, xs = draw.normal(size=(3, 2, 2)), draw.normal(size=(3, 2))
-    dots = checkpoint(f, policy=policies.dots_saveable)
-    no_batch = checkpoint(f, policy=policies.dots_with_no_batch_dims_saveable)
-    assert [name for name, _ in held(dots, w, xs)] == ["dot_general"]
-    assert held(no_batch, w, xs) == []
-    gradients_agree(no_batch, f, w, xs)
-
-
 def test_a_name_changes_nothing_else():
     f = lambda x: checkpoint_name({"a": x, "b": 2 * x}, "pair")["b"].sum()
     assert f(x) == 2 * x.sum()

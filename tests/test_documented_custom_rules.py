@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from harness import refused
 
-import minijit as mj
 import minijit.numpy as jnp
 from minijit import (
     closure_convert,
@@ -20,7 +19,6 @@ from minijit import (
     custom_vjp,
     grad,
     hessian,
-    jacfwd,
     jacrev,
     jit,
     jvp,
@@ -257,32 +255,6 @@ def test_a_capture_that_is_differentiated_is_an_error(kind):
         assert "make that value an argument" in str(e.value)
 
 
-def test_captures_made_arguments():
-    """closure_convert: the rule then differentiates by what was captured, too."""
-    @partial(custom_vjp, nondiff_argnums=(0,))
-    def apply(f, x, *captured):
-        return f(x, *captured)
-
-    def bwd(f, residuals, ct):
-        return tuple(1000 * c for c in vjp(f, *residuals)[1](ct))
-
-    apply.defvjp(lambda f, *args: (f(*args), args), bwd)
-
-    def outer(y, x):
-        converted, captured = closure_convert(lambda x: jnp.sin(y) * x, x)
-        return apply(converted, x, *captured)
-
-    close(grad(outer, (0, 1))(0.5, 2.0), [2000 * np.cos(0.5), 1000 * np.sin(0.5)],
-          rtol=1e-2)  # fmt: skip
-    close(jit(grad(outer))(0.5, 2.0), 2000 * np.cos(0.5), rtol=1e-2)
-    nothing, captured = closure_convert(lambda x: 2 * x, 1.0)
-    assert not captured and nothing(4.0) == 8.0
-    of_tree, _ = closure_convert(lambda d: d["a"] * 2, {"a": 1.0})
-    assert of_tree({"a": 3.0}) == 6.0
-    refused(TypeError, "structure", of_tree, (3.0,))
-    refused(TypeError, "structure", of_tree, {"a": 3.0}, 1.0)
-
-
 def test_captures_that_have_no_derivative_stay_captured():
     n, a = jnp.array(3), jnp.arange(2.0)
 
@@ -342,17 +314,6 @@ def test_the_values_of_a_tree_of_arguments():
     assert grad(lambda a: f({"a": a, "b": 2.0}, 3.0))(5.0) == 21.0
 
 
-def test_optimize_remat_changes_no_number():
-    f = custom_vjp(jnp.sin)
-    f.defvjp(
-        lambda x: (jnp.sin(x), x), lambda x, ct: (ct * jnp.cos(x) * 2,),
-        optimize_remat=True,
-    )  # fmt: skip
-    for g in (grad(f), jit(grad(f)), grad(jit(f)), grad(mj.checkpoint(f))):
-        close(g(0.5), 2 * np.cos(0.5))
-    close(vmap(f)(three), np.sin(three))
-
-
 # ---- errors
 
 
@@ -373,21 +334,6 @@ def test_reverse_mode_needs_a_linear_rule(rule, culprit):
     assert np.isfinite(jvp(f, (2.0,), (0.5,))[1])
     for g in (grad(f), jit(grad(f)), grad(jit(f))):
         refused(NotImplementedError, f"linear in the.*{culprit}", g, 2.0)
-
-
-def test_linear_rules_of_all_kinds_are_accepted():
-    matrix = np.float32([[1, 2, 0], [0, 1, 0], [3, 0, 1]])
-
-    def rule(primals, tangents):
-        t, = tangents
-        t = jnp.where(primals[0] > 1, t, 2 * t) @ matrix
-        t = jnp.concatenate([t[1:], jnp.cumsum(t)[:1]]) / 2 - t[::-1]
-        step = lambda c, a: (c + a, c * 3)
-        t = lax.scan(step, jnp.float32(0), t)[1] + jit(lambda t: -t)(t)
-        return f(*primals), lax.cond(primals[0][0] > 0, lambda t: t, jnp.flip, t)
-
-    f = with_jvp(lambda x: x, rule)
-    close(jacrev(f)(three), jacfwd(f)(three))
 
 
 def returning(result):

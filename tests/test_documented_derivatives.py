@@ -109,26 +109,6 @@ def test_cotangents_that_do_not_fit():
         vjp(jnp.sin, 1.0)[1](np.zeros((), mj.float0))
 
 
-# ---- complex numbers
-
-
-def real_form(u, v):
-    """A function of a complex number from its real and imaginary part."""
-    return lambda z: u(z.real, z.imag) + 1j * v(z.real, z.imag)
-
-
-def test_tangents_and_cotangents_of_complex_functions():
-    """Of functions that need not be holomorphic: the real Jacobian, twice."""
-    u, v = lambda x, y: x**2 - 3 * y, lambda x, y: x * y
-    f, z = real_form(u, v), np.complex64(2 + 1j)
-    j = np.array([[4.0, -3.0], [1.0, 2.0]])
-    c, d = 0.5, -2.0
-    t = jvp(f, (z,), (np.complex64(c + d * 1j),))[1]
-    close(t, (j @ [c, d]) @ [1, 1j])
-    ct, = vjp(f, z)[1](np.complex64(c + d * 1j))
-    close(ct, (np.array([c, -d]) @ j) @ [1, -1j])
-
-
 # ---- derivatives of library functions, of second and third order
 
 

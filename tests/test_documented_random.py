@@ -12,7 +12,7 @@ from referee import together
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import dtypes, grad, jit, lax, random, vmap
+from minijit import jit, lax, random, vmap
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
@@ -119,20 +119,6 @@ def test_keys_chosen_by_a_mask():
     same_keys(found, data[[0, 2]])
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1, -2])
-def test_lanes_of_keys_along_any_axis(axis):
-    f = lambda line: random.split(line[1])
-    found = vmap(f, in_axes=axis, out_axes=axis)(keys)
-    lines = np.moveaxis(data, axis % 2, 0)
-    each = [words(random.split(random.wrap_key_data(d[1]))) for d in lines]
-    same_keys(found, np.stack(each, axis % 2))
-    mapped = lax.map(f, jnp.moveaxis(keys, axis, 0))
-    same_keys(mapped, np.stack(each))
-    shared = vmap(lambda k, x: random.uniform(k) + x, in_axes=(None, 0))
-    x = np.arange(3.0, dtype=np.float32)
-    np.testing.assert_allclose(shared(keys[0, 0], x), random.uniform(keys[0, 0]) + x)
-
-
 def test_the_type_stands_in_jaxprs():
     jaxpr = mj.make_jaxpr(lambda k: jnp.stack([k, k])[1])(keys[0])
     text = str(jaxpr)
@@ -150,94 +136,6 @@ def test_a_key_that_a_function_captured():
     np.testing.assert_allclose(f(1.0), 1 + random.uniform(key))
     assert "key<fry>[]" in str(mj.make_jaxpr(lambda: key)())
     same_keys(jit(lambda: random.split(key))(), words(random.split(key)))
-
-
-def test_keys_in_loops_and_branches():
-    key = keys[0, 0]
-    walk = lambda key: lax.while_loop(
-        lambda s: s[1] < 0.9,
-        lambda s: (random.split(s[0])[0], random.uniform(s[0])),
-        (key, 0.0),
-    )
-    k, u = key, 0.0
-    while u < 0.9:
-        k, u = random.split(k)[0], random.uniform(k)
-    for f in (walk, jit(walk)):
-        same_keys(f(key)[0], words(k))
-        np.testing.assert_allclose(f(key)[1], u, rtol=1e-6)
-    folded = jit(lambda k: lax.fori_loop(0, 3, lambda i, k: random.fold_in(k, i), k))
-    wanted = key
-    for i in range(3):
-        wanted = random.fold_in(wanted, i)
-    same_keys(folded(key), words(wanted))
-    branch = jit(lambda b, k: lax.cond(b, lambda k: k, lambda k: random.split(k)[1], k))
-    same_keys(branch(True, key), words(key))
-    same_keys(branch(False, key), words(random.split(key)[1]))
-    stacked = jit(lambda ks: lax.scan(lambda c, k: (c + 1, k), 0, ks, reverse=True)[1])
-    same_keys(stacked(keys), data)
-    # In lanes a cond is a selection between keys.
-    chosen = vmap(lambda b, k: lax.cond(b, lambda k: k, lambda k: keys[2, 3], k))
-    found = chosen(np.array([True, False, True, False]), keys[0])
-    same_keys(found, np.stack([data[0, 0], data[2, 3], data[0, 2], data[2, 3]]))
-
-
-def test_derivatives_pass_by_keys():
-    """What a key decides is a constant, and a key has no tangent."""
-    key = keys[1, 1]
-
-    def noisy(x, key):
-        step = lambda c, k: (c * random.uniform(k), c)
-        return lax.scan(step, x, random.split(key, 5))[0]
-
-    wanted = np.prod([random.uniform(k) for k in random.split(key, 5)])
-    np.testing.assert_allclose(jit(grad(noisy))(2.0, key), wanted, rtol=1e-5)
-    refused(TypeError, "key<fry>", grad(lambda k: 1.0), key)
-
-
-def test_the_tangent_of_a_key_is_nothing():
-    key = random.key(5)
-    u = random.uniform(key)
-    nothing = np.zeros((), dtypes.float0)
-    f = lambda x, k: (x * random.uniform(k), k)
-    primals, tangents = mj.jvp(f, (2.0, key), (3.0, nothing))
-    np.testing.assert_allclose([primals[0], tangents[0]], [2 * u, 3 * u], rtol=1e-6)
-    assert bool(primals[1] == key) and tangents[1].dtype == dtypes.float0
-    _, pull_back = mj.vjp(f, 2.0, key)
-    dx, dk = pull_back((1.0, nothing))
-    np.testing.assert_allclose(dx, u, rtol=1e-6)
-    assert dk.dtype == dtypes.float0
-
-
-def test_rules_of_ones_own_for_functions_of_keys():
-    draw = lambda k, x: x * random.uniform(k)
-    back = mj.custom_vjp(draw)
-    back.defvjp(
-        lambda k, x: (back(k, x), k), lambda k, ct: (None, 10 * ct * random.uniform(k))
-    )
-    forth = mj.custom_jvp(draw)
-    forth.defjvp(lambda primals, tangents: (forth(*primals), 7.0 * tangents[1]))
-    key = random.key(5)
-    each = np.asarray(vmap(random.uniform)(keys[0]))
-    for g in (grad(back, 1), jit(grad(back, 1))):
-        np.testing.assert_allclose(g(key, 2.0), 10 * random.uniform(key), rtol=1e-6)
-    lanes = vmap(grad(back, 1), in_axes=(0, None))
-    np.testing.assert_allclose(jit(lanes)(keys[0], 2.0), 10 * each, rtol=1e-6)
-    chain = lambda x: lax.scan(lambda x, k: (back(k, x), None), x, keys[0])[0]
-    np.testing.assert_allclose(grad(chain)(1.0), np.prod(10 * each), rtol=1e-5)
-    lanes = vmap(grad(forth, 1), in_axes=(0, None))
-    assert lanes(keys[0], 2.0).tolist() == [7.0] * 4
-
-
-def test_a_loop_that_captured_a_key():
-    key = random.key(8)
-    step = lambda i, x: x * (1 + random.uniform(random.fold_in(key, i)))
-    f = lambda x: lax.fori_loop(0, 3, step, x)
-    factors = [1 + random.uniform(random.fold_in(key, i)) for i in range(3)]
-    wanted = np.prod(factors)
-    for g in (f, jit(f), grad(f), jit(grad(f))):
-        np.testing.assert_allclose(g(1.0), wanted, rtol=1e-5)
-    found = vmap(grad(f))(np.ones(2, np.float32))
-    np.testing.assert_allclose(found, [wanted, wanted], rtol=1e-5)
 
 
 def test_keys_are_copied_pickled_and_put():
@@ -301,32 +199,6 @@ def test_binomial_edges():
     each = vmap(lambda k: random.binomial(k, 20.0, 0.4))(keys[0])
     wanted = [random.binomial(k, 20.0, 0.4) for k in keys[0]]
     assert each.tolist() == np.stack(wanted).tolist()
-
-
-def test_multivariate_normal_of_lower_rank():
-    """A factor of a singular matrix: what the distribution cannot reach stays 0."""
-    v = np.float32([1, 2, -1])
-    draw = lambda method: np.asarray(
-        random.multivariate_normal(
-            random.key(0), np.zeros(3, np.float32), np.outer(v, v), (5,), method=method
-        )
-    )
-    for method in ("eigh", "svd"):
-        x = draw(method)
-        np.testing.assert_allclose(x, x[:, :1] * v, atol=2e-3)
-        assert np.abs(x).max() > 0.1
-    assert np.isnan(draw("cholesky")).any()
-
-
-def test_batches_of_means_and_covariances():
-    cov = np.stack([np.eye(2), 100 * np.eye(2)]).astype(np.float32)
-    x = random.multivariate_normal(random.key(0), np.zeros(2, np.float32), cov)
-    assert x.shape == (2, 2)
-    far = np.float32([[0, 0], [50, 50], [100, 100]])
-    x = random.multivariate_normal(random.key(0), far, np.eye(2, dtype=np.float32))
-    assert x.shape == (3, 2) and np.abs(np.asarray(x) - far).max() < 6
-    g = grad(lambda c: random.multivariate_normal(random.key(0), far[0], c).sum())
-    assert np.isfinite(np.asarray(g(np.eye(2, dtype=np.float32)))).all()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """vmap as JAX's documentation uses it: lanes along any axis of any tree, per-example
 gradients, collectives over named axes, `jnp.vectorize`, and vmap rules of one's own."""
 
-from collections import namedtuple
 from functools import partial
 
 import numpy as np
@@ -26,9 +25,6 @@ close = partial(np.testing.assert_allclose, rtol=2e-5, atol=2e-5)
 
 
 # ---- trees
-
-
-Point = namedtuple("Point", "x y")
 
 
 def test_none_and_python_values_among_the_arguments():
@@ -90,17 +86,6 @@ def test_each_lane_gets_its_part_of_the_sum():
     z = array(3, 6)
     found = over(lambda z: lax.psum_scatter(z, "i", tiled=True), z)
     close(found, z.sum(0).reshape(3, 2))
-
-
-def test_collectives_of_an_outer_axis_leave_the_inner_one_alone():
-    x = array(3, 2)
-    send = lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)])
-    found = vmap(vmap(send), axis_name="i")(x)
-    close(found, np.roll(x, 1, 0))
-    found = vmap(vmap(lambda x: lax.all_to_all(x, "i", 0, 0)), axis_name="i")(
-        array(3, 2, 3)
-    )
-    assert found.shape == (3, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -175,21 +160,6 @@ def test_errors_of_specifications():
         jnp.vectorize(lambda x: x, signature="()->(),()")(np.ones(2))
 
 
-def test_a_function_of_lines():
-    x = array(2, 3, 4)
-    for axis in range(-3, 3):
-        found = jnp.apply_along_axis(lambda v: v - v.mean(), axis, x)
-        close(found, x - x.mean(axis, keepdims=True))
-        found = jnp.apply_along_axis(jnp.sum, axis, x)
-        close(found, x.sum(axis))
-        found = jnp.apply_along_axis(lambda v: jnp.outer(v, v), axis, x)
-        wanted = np.apply_along_axis(lambda v: np.outer(v, v), axis, x)
-        close(found, wanted)
-    found = jnp.apply_along_axis(lambda v, n, scale=1: v[:n] * scale, 1, x, 2, scale=3)
-    close(found, 3 * x[:, :2])
-    refused(ValueError, "axis 3 is out of bounds", jnp.apply_along_axis, jnp.sum, 3, x)
-
-
 def test_reductions_over_several_axes():
     x = array(2, 3, 4)
     close(jnp.apply_over_axes(jnp.sum, x, [0, -1]), x.sum((0, 2), keepdims=True))
@@ -258,13 +228,3 @@ def test_callbacks_get_keys_as_keys():
     assert len(seen) == 2
     jit(vmap(f))(keys)
     assert [bool(k == keys[i % 2]) for i, k in enumerate(seen)] == [True] * 4
-
-
-@pytest.mark.parametrize("axis", [0, -1])
-def test_collectives_of_keys(axis):
-    keys = random.split(random.key(1), (2, 2))
-    swap = lambda k: lax.ppermute(k, "i", [(0, 1), (1, 0)])
-    found = vmap(swap, axis_name="i", in_axes=axis, out_axes=axis)(keys)
-    assert (found == jnp.flip(keys, axis)).all()
-    found = vmap(lambda k: lax.all_gather(k, "i"), axis_name="i", in_axes=axis)(keys)
-    assert found.shape == (2, 2, 2) and (found[0] == jnp.moveaxis(keys, axis, 0)).all()

@@ -68,17 +68,6 @@ def test_promotion_of_every_pair(x64):
         assert dtypes.least_upper_bound(nodes, x64) == node_names[expected], pair
 
 
-def test_promotion_is_associative():
-    for x64 in (True, False):
-        join = {
-            (a, b): dtypes.least_upper_bound(frozenset([a, b]), x64)
-            for a in nodes
-            for b in nodes
-        }
-        for a, b, c in itertools.product(nodes, repeat=3):
-            assert join[join[a, b], c] == join[a, join[b, c]], (a, b, c)
-
-
 def weak_value(dtype):
     return SimpleNamespace(dtype=np.dtype(dtype), weak_type=True)
 

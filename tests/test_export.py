@@ -243,21 +243,6 @@ def test_the_griffin_block_with_its_gradient():
     agree(minijit.value_and_grad(griffin(minijit)), p, data(2, 5, 4).astype("f4"))
 
 
-@pytest.mark.oracle
-def test_the_digits_network_with_its_gradient():
-    def loss(layers, images, labels):
-        for w, b in layers[:-1]:
-            images = jnp.tanh(images @ w + b)
-        w, b = layers[-1]
-        log_p = minijit.nn.log_softmax(images @ w + b)
-        return -jnp.take_along_axis(log_p, labels[:, None], 1).mean()
-
-    sizes = [(64, 32), (32, 10)]
-    layers = [(data(*s).astype("f4") / 8, data(s[1]).astype("f4")) for s in sizes]
-    labels = np.arange(20, dtype=np.int32) % 10
-    agree(minijit.value_and_grad(loss), layers, data(20, 64).astype("f4"), labels)
-
-
 # ---- the text, and what is refused
 
 

@@ -302,19 +302,6 @@ def test_dynamic_slices_are_moved_inside():
         lax.dynamic_update_slice(wrap(x), wrap(np.ones((4, 4), np.int32)), (0, 0))
 
 
-def test_parts_side_by_side():
-    x = np.arange(6, dtype=np.int32).reshape(2, 3)
-    first, rest = lax.split(wrap(x), (1, 2), axis=1)
-    alike(first, x[:, :1])
-    alike(rest, x[:, 1:])
-    alike(lax.stack([wrap(x), wrap(-x)], axis=-1), np.stack([x, -x], -1))
-    rows = lax.unstack(wrap(x))
-    assert len(rows) == 2
-    alike(rows[1], x[1])
-    alike(lax.tile(wrap(x), (2, 3)), np.tile(x, (2, 3)))
-    refused(ValueError, "Sum of sizes", lax.split, wrap(x), (1, 1), axis=1)
-
-
 def gather_case(rng):
     """A gather drawn at random: (operand, indices, dimension_numbers, slice_sizes)."""
     rank, batch_rank = int(rng.integers(1, 4)), int(rng.integers(0, 3))

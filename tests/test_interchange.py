@@ -164,19 +164,6 @@ def test_what_a_later_total_reads_is_not_overwritten():
     assert not kept(after) and kept(other)
 
 
-def test_in_a_loop():
-    x = floats(12, 20)
-
-    def f(x):
-        step = lambda i, c: c + jnp.sum(x * i, 0)
-        return jax.lax.fori_loop(0, 3, step, jnp.zeros(20, "float32"))
-
-    np.testing.assert_allclose(jax.jit(f)(x), 3 * x.sum(0), 1e-5, 1e-5)
-    grad = jax.jit(jax.grad(lambda x: jnp.sum(f(x) ** 2)))(x)
-    want = np.broadcast_to(18 * x.sum(0), x.shape)
-    np.testing.assert_allclose(grad, want, 1e-4, 1e-4)
-
-
 def test_lanes():
     x = floats(3, 12, 20)
     totals = jax.jit(jax.vmap(lambda x: jnp.sum(x, 0)))(x)

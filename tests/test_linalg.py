@@ -257,17 +257,6 @@ def test_products_of_reflections_have_derivatives():
         assert np.allclose(np.tril(got, -1), 0) and (np.diag(got) > 0).all()
 
 
-def test_reflections_multiply_to_q():
-    """What LAPACK's Hessenberg form leaves below its diagonal: a = q h q^T."""
-    a = random.normal(size=(2, 5, 5)).astype("f4")
-    form, taus = map(np.asarray, linalg.hessenberg(a))
-    q = np.zeros_like(a)
-    q[:, 0, 0] = 1
-    q[:, 1:, 1:] = linalg.householder_product(form[:, 1:, :-1], taus)
-    h = np.triu(form, -1)
-    np.testing.assert_allclose(q @ h @ q.swapaxes(-1, -2), a, 1e-4, 1e-4)
-
-
 @pytest.mark.parametrize("x", [R(5, 5), R(7, 3), C(4, 3)], ids=["", "tall", "complex"])
 def test_polar_form(x, in_double_precision):
     u, h, steps, has_converged = linalg.qdwh(x)

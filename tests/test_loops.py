@@ -120,16 +120,6 @@ def test_index_algebra():
     assert op("select", op("lt", i, n(4)), x, Const(0, F32)) is x
 
 
-def test_dtypes_of_operations():
-    i = Axis(4)
-    x, user = (Load(buffer("x", 4, dtype=dtype), (i,)) for dtype in (F32, I32))
-    y = Load(buffer("y", 4), (i,))
-    less = op("lt", x, y)
-    assert less.dtype == BOOL and op("select", less, x, y).dtype == F32
-    assert op("convert", x, dtype=F32) is x
-    assert as_index(user).dtype is INDEX and as_index(i) is i
-
-
 def test_floats_are_never_simplified():
     x = Load(buffer("x", 4), (Axis(4),))
     for name, y in [("add", 0), ("mul", 1), ("mul", 0)]:

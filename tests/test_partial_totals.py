@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from ir_interpreter import run
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -10,7 +9,6 @@ from minijit.compile.decisions import decisions_about
 from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.loops.statements import For
 from minijit.compile.lower.walk import lower
-from minijit.compile.schedule.place import place
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.run.loading import load
 from minijit.run.threads import kernels as threads
@@ -61,18 +59,6 @@ def test_the_number_of_threads_changes_no_bit(case, shape, small_parts):
         np.testing.assert_allclose(result, want, 2e-5, 2e-5)
         results.add(result.numpy().tobytes())
     assert len(results) == 1
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int8", "uint16", "float64"])
-def test_dtypes(dtype, small_parts):
-    x = rng.integers(0, 100, (40, 30)).astype(dtype)
-    with mj.enable_x64(True):
-        for f in (lambda x: x.sum(), lambda x: x.min()):
-            want = mj.jit(f, backend="eval")(x)
-            for backend in ("plain", None):
-                assert mj.jit(f, backend=backend)(x) == want
-            result, = run(lower(mj.make_jaxpr(f)(x)), x, place=place)
-            assert result == want
 
 
 def test_parts():

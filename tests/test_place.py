@@ -97,18 +97,6 @@ def test_running_totals_start_before_their_loop():
     assert [type(stmt) for stmt in loop.body[1].body] == [Step, Store]
 
 
-def test_totals_of_equal_extents_get_the_same_axes():
-    x, i = buffer("x", 4, 8), Axis(4)
-    totals = []
-    for name in ("min", "max"):
-        k = Axis(8, "reduce")
-        totals.append(Reduce(name, (k,), (Load(x, (i, k)),)))
-    first, second = totals
-    body = Store(buffer("y", 4), (i,), first), Store(buffer("z", 4), (i,), second)
-    loop, = place((For(i, body),))
-    assert [type(stmt) for stmt in loop.body] == [Start, Start, For, Store, Store]
-
-
 def test_what_is_known_to_hold_is_no_condition():
     x, y, i = buffer("x", 4), buffer("y", 4), Axis(4)
     store = Store(y, (i,), Load(x, (i,)))

@@ -232,18 +232,6 @@ def test_a_kernel_makes_the_buffers_of_its_own():
     assert namespace["run_f"](np.arange(4, dtype="f4"))[0].tolist() == [0, 1, 2, 3]
 
 
-def test_store_with_combine_and_a_guard():
-    """`y[idx] += v` prints as a load, an operation and a store."""
-    y, i = Buffer("y", (3,), f32), Const(1, "int64")
-    body = (Store(y, (i,), Const(2.0, f32)), Store(y, (i,), Const(3.0, f32), "add"))
-    program = Program("f", (), (y,), (), (), (Kernel("k0", body),))
-    source = print_program(program)
-    assert "y0[1] = y0[1] + f32_3" in source.text
-    namespace = {}
-    exec(source.text, namespace)
-    assert namespace["run_f"]()[0][1] == 5
-
-
 def test_long_chains_print_without_recursion():
     def f(x):
         for _ in range(1500):

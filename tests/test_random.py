@@ -269,33 +269,6 @@ def test_keys_are_arrays():
     np.testing.assert_array_equal(keys != keys[:1], [[False] * 3, [True] * 3])
 
 
-def test_the_usual_ways_to_use_keys():
-    """Split off as many as are needed; the order and the number of draws matter."""
-    key = random.key(42)
-    same = [float(random.normal(key)) for _ in range(2)]
-    assert same[0] == same[1]
-    key, subkey = random.split(key)
-    key, *many = random.split(key, num=7)
-    assert len(many) == 6 and all(k.shape == () for k in (key, subkey, *many))
-    one_by_one = np.stack([random.normal(k) for k in random.split(key, 3)])
-    at_once = random.normal(key, shape=(3,))
-    assert not np.allclose(one_by_one, at_once)
-    # Bits depend on their index only: a shorter draw begins a longer one.
-    np.testing.assert_array_equal(random.normal(key, (9,))[:3], at_once)
-    each = mj.vmap(random.normal)(random.split(key, 3))
-    np.testing.assert_allclose(each, one_by_one, rtol=1e-6)
-
-    def layer(key, x):
-        kept = random.bernoulli(key, 0.5, x.shape)
-        return jnp.where(kept, 2 * x, 0)
-
-    x = jnp.ones(8)
-    np.testing.assert_array_equal(mj.jit(layer)(key, x), layer(key, x))
-    np.testing.assert_array_equal(
-        mj.grad(lambda x: layer(key, x).sum())(x), layer(key, x)
-    )
-
-
 # ---- Transformations of samplers
 
 

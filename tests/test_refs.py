@@ -254,16 +254,6 @@ def powers(x):
     return total[...]
 
 
-def test_derivatives_of_functions_that_make_refs():
-    x = 1.5
-    slope = sum(t * (t + 1) * x**t for t in range(4))
-    second = sum(t * t * (t + 1) * x ** (t - 1) for t in range(4))
-    assert np.isclose(mj.grad(powers)(x), slope)
-    assert np.isclose(mj.jit(mj.grad(mj.checkpoint(powers)))(x), slope)
-    assert np.isclose(mj.jvp(powers, (x,), (1.0,))[1], slope)
-    assert np.isclose(mj.hessian(powers)(x), second)
-
-
 def test_a_derivative_may_write_what_has_no_tangent():
     ref = mj.new_ref(jnp.zeros(3))
 

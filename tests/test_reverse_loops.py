@@ -255,13 +255,3 @@ def test_seed_costs_what_was_run(max_steps):
     smallest = seed_costs(8, lambda f: f)[3]
     # A predicate and a count for each level that is nested around it, and no more.
     assert kept <= smallest + 64 * int(np.log2(max_steps / 8))
-
-
-@pytest.mark.parametrize("max_steps", [8, 64, 1024])
-def test_checkpointed_seed_runs_again_once_a_level(max_steps):
-    gradient, forward, backward, kept = seed_costs(max_steps, mj.checkpoint)
-    for a, b in zip(gradient, seed_reference(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10)
-    assert backward == 8
-    assert forward <= 8 * (int(np.log2(max_steps)) + 1)
-    assert kept <= 512

@@ -294,18 +294,6 @@ def test_dead_code():
 # Calls
 
 
-def test_a_small_call_is_inlined():
-    inner = jax.jit(lambda s: 2 * s)
-
-    @jax.jit
-    def outer(x):
-        for _ in range(10):
-            x = inner(x)
-        return x
-
-    assert names(simplified(outer, 1.0)) == " ".join(["mul"] * 10)
-
-
 @jax.jit
 def big(x):
     for _ in range(20):

@@ -35,17 +35,6 @@ calls = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", calls)
-def test_values_are_scipy_s(name):
-    scipy = pytest.importorskip("scipy.special")
-    got = getattr(special, name)(*calls[name])
-    wide = [np.float64(a) if np.asarray(a).dtype.kind == "f" else a
-            for a in calls[name]]  # fmt: skip
-    want = getattr(scipy, name)(*wide)
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, want, rtol=3e-5, atol=1e-6)
-
-
 @pytest.mark.chapter(23)
 def test_digamma_is_exact_near_its_roots():
     # mpmath's, of 40 digits; it is 0 between 1 and 2, and between any two poles.

@@ -16,7 +16,6 @@ import minijit as mj
 from minijit import lax, make_jaxpr, numpy as jnp
 from minijit.compile.fuse.traffic import Walk, traffic_of, uses_of
 from minijit.compile.loops.buffers import Buffer
-from minijit.compile.loops.element_sets import Access, count, reached, size
 from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op
 from minijit.compile.loops.kernel_buffers import buffer_names
 from minijit.compile.loops.statements import For, If, Kernel, Region, Store
@@ -319,22 +318,6 @@ def test_sweeps():
     nest = For(i, (For(k, (For(j, (Store(y, (i, j), Load(a, (k, j)), "add"),)),)),))
     found = {u.buffer: u.sweeps for u in kernel_of(nest).reads}
     assert found[a] == 1024
-
-
-def test_sets():
-    i, j = Axis(4), Axis(8)
-    whole = reached(Access((32,), (op("add", op("mul", i, as_index(8)), j),)))
-    assert size(whole) == (32, True)
-    rows = reached(Access((64, 8), (op("mul", i, as_index(2)), j)))
-    assert size(rows) == (32, True)
-    low = reached(Access((64, 8), (i, j), ((op("lt", i, as_index(2)), True),)))
-    assert size(low) == (16, True)
-    assert count([rows, low], (64, 8)) == (40, True)
-    # A loop as long as another one's counter says.
-    k = Axis(op("add", i, as_index(1)))
-    triangle = reached(Access((4, 4), (i, k)))
-    assert size(triangle) == (10, True)
-    assert count([triangle, triangle], (4, 4)) == (10, True)
 
 
 @pytest.mark.chapter(21)

@@ -107,19 +107,6 @@ def test_reduce_window_by_any_function():
         same(found, reduced(x, np.maximum, 1, *args), (shape, args))
 
 
-def test_reduce_window_of_several_arrays():
-    def larger(a, b):
-        pick = lax.gt(b[0], a[0])
-        return tuple(lax.select(pick, y, x) for x, y in zip(a, b, strict=True))
-
-    x = np.array([3, 1, 4, 1, 5, 9, 2, 6], np.float32)
-    i = np.arange(8, dtype=np.int32)
-    inits = (-np.inf, -1)
-    values, places = lax.reduce_window((wrap(x), wrap(i)), inits, larger, (3,), (2,))
-    assert np.asarray(values).tolist() == [4, 5, 9]
-    assert np.asarray(places).tolist() == [2, 4, 5]
-
-
 def test_padding_by_name():
     assert lax.padtype_to_pads((7, 8), (3, 4), (2, 3), "SAME") == [(1, 1), (1, 1)]
     assert lax.padtype_to_pads((6,), (3,), (2,), "SAME") == [(0, 1)]
@@ -195,23 +182,6 @@ def test_convolution_against_sums():
     assert sizes > 1000
 
 
-def test_layouts_of_a_convolution():
-    rng = random.Random(4)
-    x, k = integers(rng, (2, 3, 5, 6)), integers(rng, (4, 3, 3, 2))
-    expected = np.asarray(lax.conv(wrap(x), wrap(k), (1, 2), "SAME"))
-    for lhs, rhs, out in [("NHWC", "HWIO", "NHWC"), ("CWNH", "WOIH", "HCWN")]:
-        # The strides belong to the spatial axes in the order of the second string.
-        strides = (1, 2) if rhs.index("H") < rhs.index("W") else (2, 1)
-        found = lax.conv_general_dilated(
-            wrap(x.transpose(["NCHW".index(c) for c in lhs])),
-            wrap(k.transpose(["OIHW".index(c) for c in rhs])),
-            strides,
-            "SAME",
-            dimension_numbers=(lhs, rhs, out),
-        )
-        same(found, expected.transpose(["NCHW".index(c) for c in out]), (lhs, rhs, out))
-
-
 def test_dtypes_of_a_convolution():
     x, k = np.full((1, 1, 4), 100, np.int8), np.ones((1, 1, 2), np.int8)
     narrow = lax.conv(wrap(x), wrap(k), (1,), "VALID")
@@ -266,28 +236,6 @@ def agree(function, name, args, params, message):
             function(*wrapped, **params)
         return
     same(function(*wrapped, **params), expected, message)
-
-
-@pytest.mark.oracle
-def test_jax_agrees_on_convolutions_and_windows():
-    jax = pytest.importorskip("jax")
-    rng = random.Random(7)
-    for case in range(16):
-        lhs, rhs, (strides, pads, spread, dilation), features, batch = conv_case(rng)
-        dtype = rng.choice(["float32", "int32", "bfloat16", "complex64"])
-        if case % 2:
-            pads, spread = rng.choice(["SAME", "SAME_LOWER", "VALID"]), None
-        params = {"feature_group_count": features, "batch_group_count": batch}
-        args = [integers(rng, lhs, dtype), integers(rng, rhs, dtype)]
-        args += [strides, pads, spread, dilation]
-        name = "conv_general_dilated"
-        agree(lax.conv_general_dilated, name, args, params, (lhs, rhs, args[2:]))
-    for case in range(8):
-        shape, args = window_case(rng)
-        args = (*args[:2], "SAME", *args[3:]) if case % 3 == 0 else args
-        x = integers(rng, shape)
-        expected = jax.lax.reduce_window(x, 0.0, jax.lax.add, *args)
-        same(lax.reduce_window(wrap(x), 0.0, lax.add, *args), expected, (shape, args))
 
 
 @pytest.mark.oracle
