@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+from ..trace.jit.captures import capture_rules
 from .missing import jax_names, no_such_name
 
 package = __name__.partition(".")[0]
@@ -269,6 +270,10 @@ class Facade(types.ModuleType):
         names = {name for module in self.made_of() for name in dir(module)}
         return sorted(name for name in names if not name.startswith("_"))
 
+
+# A function that reads `jnp.sin` reads what stays: it is known by its code, and not
+# traced again where it is made anew.
+capture_rules |= {Facade: lambda walk, name, module: walk.identify(name, module)}
 
 # The facades there are, by name: they go on working where `jax` means JAX again.
 facades: dict = {}

@@ -128,11 +128,15 @@ class Recording:
         self.key = self.found = None
         around = recording_trace()
         self.arrays = getattr(around, "arrays_stay", ())
-        if around is not None or type(fun) is not FunctionType:
+        if type(fun) is not FunctionType:
             return
         captures = find_captures(fun)
         self.owners = captures.owners
-        self.arrays = {id(x) for x in self.owners if type(x) is ArrayImpl}
+        arrays = {id(x) for x in self.owners if type(x) is ArrayImpl}
+        if around is None:
+            self.arrays = arrays
+        elif arrays:
+            return
         if written or captures.mutable is not None or captures.tracers:
             return
         of_call = kind, tuple(avals), tree, written is None, user_source()
@@ -148,11 +152,11 @@ class Recording:
         return jaxpr, tuple(self.owners[i] for i in places), out_tree
 
     def keep(self, jaxpr, captured, out_tree):
-        """Remember what was recorded, if the same call was recorded before."""
+        """Remember what was recorded; around arrays, if it was recorded before."""
         if self.key is None:
             return
-        # Most are not made again: around arrays of their own, say.
-        if (number := hash(self.key)) not in recorded_once:
+        # Most that capture arrays are not made again: the arrays are others each time.
+        if self.arrays and (number := hash(self.key)) not in recorded_once:
             recorded_once[number] = None
             if len(recorded_once) > 4096:
                 recorded_once.clear()

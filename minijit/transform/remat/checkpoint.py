@@ -194,10 +194,12 @@ def bind_checkpoint(fun, static, params, *args, **kwargs):
         )
     fixed = {i % len(args) for i in static}
     dynamic = [x for i, x in enumerate(args) if i not in fixed]
+    statics = tuple((i, x) for i, x in enumerate(args) if i in fixed)
 
     def of_dynamic(values, kwargs):
-        values = iter(values)
-        full = [x if i in fixed else next(values) for i, x in enumerate(args)]
+        full = list(values)
+        for i, x in statics:
+            full.insert(i, x)
         return fun(*full, **kwargs)
 
     leaves, tree = tree_flatten((dynamic, kwargs))
