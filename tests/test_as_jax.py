@@ -185,3 +185,42 @@ def test_what_libraries_ask_of_trees_and_of_solvers():
         info = api_util.debug_info("odeint", len, (y,), {})
         f = ravel_first_arg(lambda y, t: {"a": y["a"] * t}, unravel, info)
         assert f(y, 3.0).tolist() == [3.0, 3.0]
+
+
+PROGRAM = """
+import jax, jax.numpy as jnp
+from jax import lax
+
+scales = [2.0]
+
+def layer(x):
+    print("layer")
+    return jnp.tanh(x)
+
+def scaled(x):
+    print("scaled")
+    return scales[0] * x
+
+def run(x):
+    def step(c, _):
+        print("step")
+        return jnp.sin(c), None
+
+    x = lax.scan(step, x, None, length=3)[0]
+    x = jax.jit(lambda x: jnp.cos(x))(x)
+    for _ in range(4):
+        x = jax.jit(lambda x: jax.checkpoint(layer)(jax.checkpoint(layer)(x)))(x)
+    return jax.checkpoint(scaled)(x)
+"""
+
+
+def test_functions_that_read_jnp_are_known_by_what_they_say(capsys):
+    """As JAX knows the very same function; one that reads a list is recorded anew."""
+    with minijit.as_jax():
+        exec(PROGRAM, names := {})
+    first = names["run"](1.0)
+    assert capsys.readouterr().out.split() == ["step", "layer", "scaled"]
+    assert names["run"](1.0) == first
+    names["scales"][0] = 3.0
+    assert float(names["run"](1.0)) == pytest.approx(1.5 * float(first), rel=1e-6)
+    assert capsys.readouterr().out.split() == ["scaled", "scaled"]
