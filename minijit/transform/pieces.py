@@ -111,11 +111,12 @@ def recording_trace():
 
 
 class Recording:
-    """What was recorded of a function outside jit, if it reads what it read before.
+    """What was recorded of a function, if it reads what it read before.
 
     A function is known as `jit` knows it, by its code and what it captures; one that
     reads what can change unseen is recorded at each call.  Of captured arrays nothing
-    is kept but where the function has them.
+    is kept but where the function has them; in a program, which has them as literals,
+    a function that captures any is recorded at each call too.
 
     Attributes:
       arrays: the ids of captured arrays.  Without axes they are arguments of the loop,
