@@ -65,6 +65,14 @@ def test_colours_are_readable_on_white_and_on_dark_pages(color: str):
         assert (high + 0.05) / (low + 0.05) > 3
 
 
+@pytest.mark.parametrize("color", [style.INK, *style.COLORS])
+def test_letters_in_boxes_stand_out(color: str):
+    text = style.box(plt.figure().add_subplot(), 0, 0, "box", color)
+    face = text.get_bbox_patch().get_facecolor()
+    assert face[3] == 1  # whatever the page is
+    assert (luminance(face) + 0.05) / (luminance(text.get_color()) + 0.05) > 7
+
+
 def test_a_figure_has_no_background_and_no_small_letters():
     figure, axis = style.figure(5, 2)
     axis.plot([1, 2, 3], [1, 4, 9], label="primal")

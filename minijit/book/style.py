@@ -18,8 +18,9 @@
     style.pipeline(17)                         # the compiler: what chapter 17 adds
 
 A drawing takes `axis=`, to stand beside others.  Backgrounds are transparent and the
-ink is grey, so that pictures are readable on white pages and on dark ones.  The same
-colour means the same thing in every chapter.  Nothing here imports the library: jaxprs,
+ink is grey, so that pictures are readable on white pages and on dark ones; boxes are
+pale on both, and their letters `DARK`.  The same colour means the same thing in every
+chapter.  Nothing here imports the library: jaxprs,
 traces and primitives are known by their attributes.
 """
 
@@ -35,6 +36,7 @@ from .project import Book, Chapter, find_book, still
 from .text import names
 
 INK = "#7a7a7a"
+DARK = "#333333"  # for letters on something pale: a box, a light colour
 PRIMAL = "#3d7ebf"  # values, forward, what was there before
 TANGENT = "#c8781e"  # derivatives forward, and what is new in a chapter
 COTANGENT = "#b8486e"  # derivatives backward
@@ -179,14 +181,19 @@ def times(measured: Mapping[str, float], unit: str) -> None:
 def box(axis: Any, x: float, y: float, text: str, color: str = INK) -> Any:
     """A rounded box around a text."""
     edge = {"boxstyle": "round,pad=0.35", "fc": faded(color), "ec": color}
-    return axis.text(x, y, text, ha="center", va="center", bbox=edge, zorder=3)
+    place = {"ha": "center", "va": "center", "zorder": 3}
+    return axis.text(x, y, text, color=DARK, bbox=edge, **place)
 
 
-def faded(color: str) -> tuple[float, float, float, float]:
-    """A colour as a background: the ink on it stays readable."""
-    from matplotlib.colors import to_rgba
+def faded(color: str) -> tuple[float, float, float]:
+    """A colour as a background, on which dark letters are read.
 
-    return to_rgba(color, 0.16)
+    It is as pale on a dark page: there the ink would stand on a dim tint of itself.
+    """
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = (0.8 + 0.2 * part for part in to_rgb(color))
+    return red, green, blue
 
 
 def arrow(
@@ -272,7 +279,8 @@ def stack(
     for level, name in enumerate(found):
         width, color = 0.92, known.get(name, INK)
         axis.barh(level, width, 0.8, color=[faded(color)], edgecolor=color)
-        axis.text(width / 2, level, name, ha="center", va="center")
+        place = {"ha": "center", "va": "center"}
+        axis.text(width / 2, level, name, color=DARK, **place)
     top = len(found) - 1
     axis.annotate("bind asks", (0.93, top), (1.12, top), va="center",
                   arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
@@ -550,6 +558,7 @@ def pipeline(k: str | int, axis: Any = None) -> None:
         boxes[name] = box(axis, *at, f"{name}\n{ids}", colour)
         boxes[name].set(size=9, weight="bold" if new else "normal")
         if builders and all(c.index > here.index for c in builders):
+            boxes[name].set_color(INK)
             boxes[name].get_bbox_patch().set(fc="none", ec=INK, linestyle=":")
     for start, end in steps_of(arrows):
         arrow(axis, boxes[start], boxes[end])

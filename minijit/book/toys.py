@@ -1,5 +1,6 @@
-"""Small programs that chapters use beside the library.
+"""Small programs, and the digits, that chapters use beside the library.
 
+    images, labels = digits()   # chapter 3's, from there on
     python_source(jaxpr)        # chapter 6: a line of Python for each equation
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
 
@@ -11,7 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+
+def digits(shuffled: bool = False) -> tuple[Any, Any]:
+    """The 1,797 pictures of chapter 3, and which digits they show.
+
+    Returns:
+      (float32[1797,64], grey values from 0 to 1; int32[1797]), as NumPy arrays.
+      `shuffled` puts them into an order that is random, and always the same.
+    """
+    import numpy as np
+
+    here = Path("data") if Path("data").exists() else Path("..", "data")
+    data = np.loadtxt(here / "digits.csv", delimiter=",", dtype="float32")
+    if shuffled:
+        data = np.random.default_rng(0).permutation(data)
+    return data[:, :64] / 16, data[:, 64].astype("int32")
 
 
 def python_source(jaxpr: Any) -> str:
