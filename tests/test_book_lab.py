@@ -294,15 +294,15 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     assert me.run(build, text) == ""
     me.run_all()
 
-    answer = place("def count_operations", cells)
-    check = place("%check count_operations", cells)
-    me.run(answer, "def count_operations(f, x):\n    return {'mul': 1}")
+    answer = place("def bounds", cells)
+    check = place("%check bounds", cells)
+    me.run(answer, "def bounds(f, lo, hi):\n    return 0.0, 3.0")
     told = me.run(check)  # the second time: Run All was the first
-    assert "came      {'mul': 1}" in told and "\n  hint      " in told
+    assert "came      (0.0, 3.0)" in told and "\n  hint      " in told
     me.picture("01_check", answer)
     chapter = BOOK.chapter("2")
-    assert [e.name for e in exercises({"cells": cells})][0] == "count_operations"
-    me.run(answer, solution_text(BOOK, chapter, "count_operations"))
+    assert [e.name for e in exercises({"cells": cells})][0] == "bounds"
+    me.run(answer, solution_text(BOOK, chapter, "bounds"))
     assert me.run(check).startswith("✓ right\nchapter 2: 1 of ")
     me.command("docmanager:save")
     me.page.wait_for_timeout(1000)

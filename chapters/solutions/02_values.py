@@ -13,30 +13,6 @@ add_p, mul_p = Primitive("add"), Primitive("mul")
 eval_rules |= {add_p: lambda x, y: x + y, mul_p: lambda x, y: x * y}
 
 
-def count_operations(f, x):
-    class CountTrace(Trace):
-        def __init__(self, parent):
-            self.parent, self.counts = parent, {}
-
-        def process(self, primitive, args, params):
-            self.counts[primitive.name] = self.counts.get(primitive.name, 0) + 1
-            return self.parent.process(primitive, args, params)
-
-    trace = CountTrace(current_trace())
-    with set_trace(trace):
-        f(x)
-    return trace.counts
-
-
-def check_count_operations(count_operations):
-    """`process` adds one, then returns what `self.parent.process(...)` returns."""
-    square = lambda x: mul_p.bind(x, x)
-    assert count_operations(square, 3.0) == {"mul": 1}
-    twice = lambda x: add_p.bind(square(x), square(x))
-    assert count_operations(twice, 3.0) == {"mul": 2, "add": 1}
-    assert count_operations(lambda x: x, 3.0) == {}
-
-
 def bounds(f, lo, hi):
     class Interval(Tracer):
         def __init__(self, trace, lo, hi):

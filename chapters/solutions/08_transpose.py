@@ -27,19 +27,6 @@ def check_hvp(hvp):
     assert largest <= 200, "no array may be as large as the Hessian"
 
 
-def multiplications(sizes):
-    one_run = sum(m * n for m, n in zip(sizes, sizes[1:], strict=False))
-    return sizes[0] * one_run, sizes[-1] * one_run
-
-
-def check_multiplications(multiplications):
-    """A run multiplies by each matrix once, which takes rows times columns."""
-    assert tuple(multiplications([3, 2])) == (18, 12)
-    assert tuple(multiplications([2410, 100, 1])) == (2410 * 241100, 241100)
-    forward, reverse = multiplications([4, 50, 120])
-    assert forward < reverse, "few inputs and many results: forward mode is cheaper"
-
-
 def make_running_sum():
     running_sum_p = Primitive("running_sum")
     shape_rules[running_sum_p] = lambda x, *, backwards: x

@@ -64,7 +64,6 @@ def promote_shapes(name, args):
     return [x if len(x.aval.shape) in (0, rank) else expand_to(x, rank) for x in args]
 
 
-# chapter 3
 def promote_dtypes(args, family=None) -> list[Array]:
     """All of `args` in the dtype that they promote to together.
 
@@ -79,6 +78,7 @@ def promote_dtypes(args, family=None) -> list[Array]:
     return [convert(x, dtype, weak_type) for x in args]
 
 
+# chapter 3
 def promote_args(name, *args):
     """The arguments of the function `name` in one dtype, with equally many axes."""
     if alike(args):

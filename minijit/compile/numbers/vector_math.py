@@ -34,6 +34,8 @@ from .scalar_forms import (
 LN2 = math.log(2.0)
 INF, NAN = math.inf, math.nan
 
+# chapter 24
+
 # Adding this number to a smaller one rounds that to a whole number, and leaves it in
 # the low bits of the sum.
 MAGIC = {FLOAT32: 1.5 * 2.0**23, FLOAT64: 1.5 * 2.0**52}

@@ -24,6 +24,7 @@ from ..device.grid_totals import with_parts
 from .cublas import Gemm, gemm_of
 from .kernels import CudaKernel, cuda_kernel
 
+# chapter 27
 # ---- memory
 
 

@@ -19,6 +19,7 @@ from .grid_memory import WARP
 from .grid_walker import combine_places, of_blocks
 
 
+# chapter 26
 class BlockTotal:
     """Tells an emitter how all threads' accumulators become the same.
 

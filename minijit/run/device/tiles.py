@@ -22,6 +22,8 @@ from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import joined, nest_of, runs_along
 from ...compile.schedule.panels import free_to_cut, turned
 from ...compile.settings import config
+
+# chapter 26
 from .grid import Part, votes_of
 from .grid_memory import COMMON_BYTES, THREADS, WARP
 

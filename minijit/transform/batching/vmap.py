@@ -83,23 +83,6 @@ def spread_array(x, size, axis):
     return lax.broadcast_in_dim(x, with_axis(aval_of(x), size, axis).shape, kept)
 
 
-# chapter 9
-
-# primitive -> rule(lanes, axes, *args, **params) -> (results, axes of the results)
-#
-# `axes[i]` is where argument i has its lanes, or None if all lanes share it.  A rule
-# may leave the lanes on any axis of its result.  Lists for several results.
-batch_rules = {}
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """The axis that a `vmap` adds: how long it is, and what collectives call it."""
-
-    size: int
-    name: object = None
-
-
 def move_axis(x, source, target):
     """x with one axis moved; nothing is done if it is there already."""
     if source == target:
@@ -126,6 +109,23 @@ def all_at(lanes, xs, axes, target):
 
 
 at_front = partial(all_at, target=0)
+
+
+# chapter 9
+
+# primitive -> rule(lanes, axes, *args, **params) -> (results, axes of the results)
+#
+# `axes[i]` is where argument i has its lanes, or None if all lanes share it.  A rule
+# may leave the lanes on any axis of its result.  Lists for several results.
+batch_rules = {}
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The axis that a `vmap` adds: how long it is, and what collectives call it."""
+
+    size: int
+    name: object = None
 
 
 class BatchTracer(Tracer):

@@ -275,33 +275,6 @@ linearize_rules |= linear_in_first(
 )
 
 
-def add_rule(nonzero, x, y):
-    z = lax.add(x, y)
-    aval = aval_of(z)
-    return z, lambda s, t: add_tangents(spread(s, aval), spread(t, aval))
-
-
-def add_any_rule(nonzero, x, y):
-    return add_tangents(x, y), add_tangents
-
-
-def bilinear_rule(primitive, nonzero, x, y, **params):
-    product = partial(primitive.bind, **params)
-
-    def linear(s, t):
-        s = None if s is None else product(s, y)
-        return add_tangents(s, None if t is None else product(x, t))
-
-    return product(x, y), linear
-
-
-linearize_rules |= {
-    lax.add_p: add_rule,
-    add_any_p: add_any_rule,
-    lax.dot_general_p: partial(bilinear_rule, lax.dot_general_p),
-}
-
-
 @dataclass(frozen=True, eq=False)
 class Linearized:
     """A jaxpr split into what runs forward and what is linear.
@@ -371,6 +344,33 @@ linearize_rules |= {jit_p: call_rule}
 
 
 # chapter 7, brought along
+
+def add_rule(nonzero, x, y):
+    z = lax.add(x, y)
+    aval = aval_of(z)
+    return z, lambda s, t: add_tangents(spread(s, aval), spread(t, aval))
+
+
+def add_any_rule(nonzero, x, y):
+    return add_tangents(x, y), add_tangents
+
+
+def bilinear_rule(primitive, nonzero, x, y, **params):
+    product = partial(primitive.bind, **params)
+
+    def linear(s, t):
+        s = None if s is None else product(s, y)
+        return add_tangents(s, None if t is None else product(x, t))
+
+    return product(x, y), linear
+
+
+linearize_rules |= {
+    lax.add_p: add_rule,
+    add_any_p: add_any_rule,
+    lax.dot_general_p: partial(bilinear_rule, lax.dot_general_p),
+}
+
 
 def constant_rule(primitive, nonzero, *args, **params):
     """The rule of a primitive whose derivative is zero wherever it has one."""

@@ -231,6 +231,8 @@ transpose_rules |= adding({
 })
 
 
+# chapter 8, brought along
+
 # ---- the users' functions
 
 
@@ -249,8 +251,6 @@ class PullBack(PushForward):
         outs = map(tangent_out, outs, self.in_avals)
         return tree_unflatten(self.in_tree, list(outs))
 
-
-# chapter 8, brought along
 
 def vjp(fun: Callable[..., Any], *primals: PyTree, has_aux: bool = False) -> Any:
     """Reverse mode: the result and the pull-back of cotangents (`jax.vjp`).
