@@ -1,17 +1,4 @@
-"""NumPy's functions over minijit's primitives: `import minijit.numpy as jnp`.
-
-    x = jnp.arange(6.0).reshape(2, 3)
-    (x / x.sum(axis=1, keepdims=True)).T           # operators and methods: same rules
-    jnp.where(x > 2, x, 0)
-
-Names, signatures, result types and errors are those of `jax.numpy`.  A function here
-does three things: it checks its arguments, brings them to a common dtype and rank, and
-binds primitives.  So what runs under NumPy runs under every trace as well.
-
-Shapes broadcast as NumPy's do.  Result dtypes follow `trace/dtypes.py`.  Where a
-docstring gives no errors, arguments that are no arrays or numbers raise TypeError, and
-shapes that do not fit raise TypeError or ValueError.
-"""
+"""NumPy's functions: `import minijit.numpy as jnp`; see `minijit.numpy.core`."""
 
 # chapter 3
 from ..trace.dtypes import (

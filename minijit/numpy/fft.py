@@ -9,6 +9,7 @@ import builtins
 import math
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -145,20 +146,18 @@ def of_one_axis(name, kind, text) -> OneAxis:
     return documented(function, name, text)
 
 
-def of_two_axes(name, kind, text) -> SeveralAxes:
-    def function(a, s=None, axes=(-2, -1), norm=None):
-        if len(axes) != 2:
+def of_all_axes(name, kind, text, default=None) -> SeveralAxes:
+    """A transform over several axes: all, or two, by default the last ones."""
+
+    def function(a, s=None, axes=default, norm=None):
+        if default is not None and len(axes) != 2:
             raise ValueError(f"jnp.fft.{name} only supports 2 axes. Got axes = {axes}.")
         return transformed(name, kind, a, s, axes, norm)
 
     return documented(function, name, text)
 
 
-def of_all_axes(name, kind, text) -> SeveralAxes:
-    def function(a, s=None, axes=None, norm=None):
-        return transformed(name, kind, a, s, axes, norm)
-
-    return documented(function, name, text)
+of_two_axes = partial(of_all_axes, default=(-2, -1))
 
 
 def documented(function, name, text):

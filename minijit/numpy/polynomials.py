@@ -15,7 +15,7 @@ from .core import absolute, convert, promote_args_inexact, promote_dtypes, sqrt
 from .creation import vander
 from .editing import trim_zeros
 from .elementwise import where
-from .linalg import eigvals
+from .linalg import eigvals, inv, lstsq
 from .making import arange, concatenate, eye, ones, stack, zeros
 from .rearranging import atleast_1d, roll
 from .reducing import all, argmin, sum
@@ -115,8 +115,6 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
       strip_zeros: leave out a zero for each leading coefficient that is 0, which must
         be known; else, as in a traced function, NaN stands last for each of them.
     """
-    from .linalg import eigvals
-
     p, = promote_args_inexact("roots", p)
     p = atleast_1d(p)
     if p.ndim != 1:
@@ -157,8 +155,6 @@ def polyfit(
       cov: return also the covariance of the coefficients; "unscaled": for weights that
         are reciprocals of standard deviations.
     """
-    from .linalg import inv, lstsq
-
     given = [x, y, *([] if w is None else [w])]
     check_arraylike("polyfit", *given)
     x, y = promote_dtypes([x, y], dtypes.to_inexact_dtype)

@@ -80,10 +80,9 @@ blackman = window(
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
     """The Kaiser window of M points.  JAX: `jnp.kaiser`."""
-    M = static_int(M, "the argument 'M' of jnp.kaiser")
-    dtype = dtypes.default_dtype("floating")
-    if M <= 1:
-        return ones(M, dtype)
-    middle = 0.5 * (M - 1)
-    distance = (counting(M, dtype) - middle) / middle
-    return i0(beta * sqrt(1 - distance**2)) / i0(beta)
+
+    def weight(n, m):
+        distance = (n - 0.5 * m) / (0.5 * m)
+        return i0(beta * sqrt(1 - distance**2)) / i0(beta)
+
+    return window("kaiser", weight)(M)

@@ -10,8 +10,8 @@
 Nothing is checked while all goes well: `explaining` looks at the arguments once
 something has failed.  An error that minijit raised on purpose is given the call it came
 of.  One that Python or NumPy raised somewhere below ("'<' not supported between ...")
-becomes a TypeError that names the argument at fault, where there is one: `kinds` says
-by their names what the arguments of public functions may be.
+becomes a TypeError that names the argument at fault, where there is one: its
+annotation, or its name in `kinds`, says what an argument of a public function may be.
 """
 
 from __future__ import annotations
@@ -317,23 +317,27 @@ unclear = (
 
 
 def bound(function, args, kwargs):
-    """[(name, default, value), ...] for what was given."""
+    """[(name, its `inspect.Parameter`, value), ...] for what was given."""
     try:
         signature = signature_of(function)
         given = signature.bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         pairs = [*((f"args[{i}]", x) for i, x in enumerate(args)), *kwargs.items()]
-        return [(name, inspect.Parameter.empty, x) for name, x in pairs]
+        return [(name, unknown, x) for name, x in pairs]
     found = []
     for name, value in given.items():
         parameter = signature.parameters[name]
         if parameter.kind is parameter.VAR_POSITIONAL:
-            found += [(name, parameter.default, x) for x in value]
+            found += [(name, parameter, x) for x in value]
         elif parameter.kind is parameter.VAR_KEYWORD:
-            found += [(key, parameter.default, x) for key, x in value.items()]
+            found += [(key, parameter, x) for key, x in value.items()]
         else:
-            found.append((name, parameter.default, value))
+            found.append((name, parameter, value))
     return found
+
+
+# That of an argument of which no signature says anything.
+unknown = inspect.Parameter("unknown", inspect.Parameter.KEYWORD_ONLY)
 
 
 @functools.lru_cache(maxsize=256)
@@ -344,11 +348,9 @@ def signature_of(function):
 
 def error_at_fault(label, arguments):
     """The TypeError for the first argument that is not what its name asks for."""
-    for name, default, value in arguments:
-        own = f"{label.split('.')[-1]}.{name}"
-        keys = (f"{label}.{name}", own, name)
-        expected = next((kinds_of[k] for k in keys if k in kinds_of), [])
-        if value is default or any(kinds[k][0](value) for k in expected):
+    for name, parameter, value in arguments:
+        expected = expected_of(label, name, parameter.annotation)
+        if value is parameter.default or any(kinds[k][0](value) for k in expected):
             continue
         if expected:
             return TypeError(
@@ -356,6 +358,16 @@ def error_at_fault(label, arguments):
                 f"{describe(value)} of type {type(value).__name__}"
             )
     return None
+
+
+def expected_of(label, name, annotation):
+    """The kinds that an argument may be of; none where nothing says it."""
+    text = str(annotation).removesuffix(" | None")
+    kind = kind_annotated.get("Callable" if text.startswith("Callable[") else text)
+    for key in (f"{label}.{name}", f"{label.split('.')[-1]}.{name}"):
+        if key in kinds_of:
+            return kinds_of[key]
+    return kinds_of.get(name, []) if kind is None else [kind]
 
 
 def describe(x, depth=2):
@@ -493,103 +505,53 @@ def fits(function, *args):
     return True
 
 
-# What an argument may be: the check, and the names of the arguments of that kind.  With
-# a function's name before it ("argmax.axis") it is of this kind in that function only.
+# What an argument may be: the check, and the names of the arguments of that kind, where
+# annotations do not say it.  With a function's name before it ("argmax.axis") it is of
+# this kind in that function only.
 kinds = {
-    "an integer": (
-        is_integer,
-        """n m k N M num decimals ndmin size length minlength total_repeat_length
-        max_squarings blocksize restart
-        unroll num_keys num_classes ndim rank slice_size stride start_index
-        limit_index start_dimension stop_dimension dimension axis1 axis2 axisa
-        axisb axisc reduction_dimension feature_group_count batch_group_count
-        exponent_bits mantissa_bits split_axis concat_axis scatter_dimension
-        pswapaxes.axis batch_size axis_size count offset
-        reduction_input_size_override column_axis local_window_size max_traces d
-        argmax.axis argmin.axis nanargmax.axis nanargmin.axis cumsum.axis
-        cumprod.axis cummax.axis cummin.axis cumlogsumexp.axis sort.axis
-        argsort.axis take.axis linspace.axis logspace.axis geomspace.axis
-        stack.axis concatenate.axis repeat.axis append.axis delete.axis
-        insert.axis diff.axis unstack.axis vecdot.axis cross.axis glu.axis
-        one_hot.axis top_k.axis take_along_axis.axis put_along_axis.axis
-        apply_along_axis.axis slice_in_dim.axis index_in_dim.axis
-        dynamic_slice_in_dim.axis dynamic_index_in_dim.axis trapezoid.axis
-        dynamic_update_slice_in_dim.axis dynamic_update_index_in_dim.axis
-        unwrap.axis partition.axis argpartition.axis rollaxis.axis
-        rollaxis.start unique.axis compress.axis choice.axis permutation.axis
-        categorical.axis packbits.axis unpackbits.axis split.axis
-        array_split.axis nancumsum.axis nancumprod.axis cumulative_sum.axis
-        cumulative_prod.axis integer_pow.y resize.n associative_scan.axis
-        polyint.m polyder.m index_in_dim.index array_str.precision
-        array_repr.precision max_line_width num_segments bucket_size
-        permutation_size lax.stack.axis tri.k tril.k triu.k eye.k""",
-    ),
-    "an integer or integers": (
-        are_integers,
-        """axis axes shape new_sizes new_shape sizes dims dimensions source
-        destination shift reps permutation start_indices limit_indices strides
-        slice_sizes window_dimensions window_strides base_dilation
-        window_dilation lhs_dilation rhs_dilation filter_shape lhs_shape
-        rhs_shape in_shape window_shape kth shapes broadcast_dimensions in_axis
-        out_axis batch_axis argnums static_argnums donate_argnums
-        nondiff_argnums reduce_axes stat_length fft_lengths pshuffle.perm""",
-    ),
+    "an integer": (is_integer, """
+        n m k M num size max_squarings blocksize restart unroll local_window_size
+        max_traces d cumsum.axis cumprod.axis cummax.axis cummin.axis
+        cumlogsumexp.axis one_hot.axis trapezoid.axis num_segments bucket_size
+        permutation_size eye.k
+    """),
+    "an integer or integers": (are_integers, """
+        axis axes shape shift shapes in_axis out_axis batch_axis static_argnums
+        donate_argnums reduce_axes
+    """),
     "integers, or sequences of them": (
         are_nested_integers,
         "tensordot.axes dimension_numbers",
     ),
     "a name, or a pair of integers for each axis": (are_pairs, "padding"),
-    "an array or a number": (
-        is_array,
-        """x y a b x1 x2 operand lhs rhs arr ary array ar ar1 ar2 a1 a2 val v u z M
-        A f indices updates update scatter_indices values weights where
-        condition initial fill_value mean variance q p xp fp left right query
-        key value bias mask logits alpha data init_value index sample element
-        test_elements obj filt m seq_of_zeros prototype pred which on_true
-        on_false cov lam repeats vals ind sorter minval maxval sigma scale df
-        dfnum dfden loc concentration lower upper beta posinf neginf nan min max
-        start stop step to_end to_begin prepend append dx discont period rtol
-        atol ddof correction epsilon negative_slope stddev base fweights
-        aweights padding_value init_values bins args arys xi binomial.n
-        multinomial.n polygamma.n factorial.n query_seq_lengths
-        key_value_seq_lengths indices_or_sections segment_ids taus c pivots
-        r_matrix w_vector dl du tridiagonal_solve.d generalized_normal.p""",
-    ),
-    "an array with an axis or more": (
-        lambda x: is_array(x) and np.ndim(x) > 0,
-        """polyadd.a1 polyadd.a2 polysub.a1 polysub.a2 polymul.a1 polymul.a2
-        polydiv.u polydiv.v polyder.p polyint.p polyval.p glu.x
-        histogramdd.sample cross.x1 cross.x2 vecdot.x1 vecdot.x2 cov.fweights
-        cov.aweights searchsorted.sorter""",
-    ),
-    "an array, or lists of numbers": (
-        are_nested_arrays,
-        """array.object asarray.a array_equal.a1 array_equal.a2 array_equiv.a1
-        array_equiv.a2 isrealobj.x iscomplexobj.x copy.a block.arrays""",
-    ),
-    "a number": (
-        is_number,
-        """kaiser.beta standardize.epsilon variance_scaling.scale normal.stddev
+    "an array or a number": (is_array, """
+        x y a b x1 x2 operand val M A f values weights condition fill_value mean q p
+        left right key value alpha data init_value index element obj m which cov
+        scale df loc lower beta start dx atol ddof correction init_values bins args
+        xi indices_or_sections segment_ids taus c pivots r_matrix w_vector dl du
+        tridiagonal_solve.d generalized_normal.p
+    """),
+    "an array with an axis or more": (lambda x: is_array(x) and np.ndim(x) > 0, """
+        polyadd.a1 polyadd.a2 polysub.a1 polysub.a2 polymul.a1 polymul.a2 polydiv.u
+        polydiv.v polyder.p polyint.p polyval.p glu.x histogramdd.sample cross.x1
+        cross.x2 vecdot.x1 vecdot.x2 cov.fweights cov.aweights searchsorted.sorter
+    """),
+    "an array, or lists of numbers": (are_nested_arrays, """
+        array.object asarray.a array_equal.a1 array_equal.a2 array_equiv.a1
+        array_equiv.a2 isrealobj.x iscomplexobj.x copy.a block.arrays
+    """),
+    "a number": (is_number, """
+        kaiser.beta standardize.epsilon variance_scaling.scale normal.stddev
         uniform.scale truncated_normal.stddev orthogonal.scale
         delta_orthogonal.scale full.fill_value dot_product_attention.scale
-        fori_loop.lower fori_loop.upper qdwh.eps seed""",
-    ),
+        fori_loop.lower fori_loop.upper qdwh.eps key.seed PRNGKey.seed
+    """),
     "a sequence of arrays": (
         lambda x: is_sequence(x) and all(map(is_array, x)),
-        """arrays tup operands keys choices choicelist condlist multi_index cases
-        stack.arrays concatenate.arrays concat.arrays multi_dot.arrays range""",
+        "operands range",
     ),
-    "a dtype": (
-        is_dtype,
-        "dtype new_dtype preferred_element_type index_dtype from_ to",
-    ),
-    "a function": (
-        callable,
-        """platform_dependent.default scan.f map.f tree_map.f tree_map_with_path.f
-        fun func fn f pyfunc func1d body_fun cond_fun true_fun false_fun
-        computation matvec solve transpose_solve tangent_solve mask_func
-        callback is_leaf flatten_func unflatten_func function operation""",
-    ),
+    "a dtype": (is_dtype, "dtype"),
+    "a function": (callable, "fun func f callback flatten_func"),
     "a sequence of functions": (are_all(callable), "branches"),
     "a sequence": (
         lambda x: fits(iter, x),
@@ -599,7 +561,10 @@ kinds = {
         lambda x: is_integer(x) and not isinstance(x, bool),
         "item.args",
     ),
-    "a string": (lambda x: isinstance(x, str), "fmt subscripts string seq"),
+    "a string": (
+        lambda x: isinstance(x, str),
+        "fmt seq einsum.subscripts einsum_path.subscripts fromstring.string",
+    ),
     "integers, or a pair of them for each axis": (
         lambda x: are_nested_integers(x) and fits(np.shape, x),
         "pad_width",
@@ -615,18 +580,15 @@ kinds = {
         are_all(are_several_integers),
         "padding_config",
     ),
-    "a sequence of integers": (
-        are_several_integers,
-        """ravel_multi_index.dims squeeze.dimensions expand_dims.dimensions
-        indices.dimensions apply_over_axes.axes lax.tile.reps ShapeDtypeStruct.shape
-        permute_dims.axes transpose.axes
-        fftn.s ifftn.s rfftn.s irfftn.s fft2.s ifft2.s rfft2.s irfft2.s
-        fftn.axes ifftn.axes rfftn.axes irfftn.axes fft2.axes ifft2.axes rfft2.axes
-        irfft2.axes
-        conv_general_dilated_patches.filter_shape
+    "a sequence of integers": (are_several_integers, """
+        ravel_multi_index.dims squeeze.dimensions expand_dims.dimensions
+        indices.dimensions apply_over_axes.axes lax.tile.reps permute_dims.axes
+        transpose.axes fftn.s ifftn.s rfftn.s irfftn.s fft2.s ifft2.s rfft2.s
+        irfft2.s fftn.axes ifftn.axes rfftn.axes irfftn.axes fft2.axes ifft2.axes
+        rfft2.axes irfft2.axes conv_general_dilated_patches.filter_shape
         padtype_to_pads.in_shape padtype_to_pads.window_shape
-        padtype_to_pads.window_strides""",
-    ),
+        padtype_to_pads.window_strides
+    """),
     "three names of axes, as ('NCHW', 'OIHW', 'NCHW')": (
         lambda x: are_all(is_name)(x) and len(x) == 3,
         "conv_general_permutations.dimension_numbers",
@@ -635,17 +597,13 @@ kinds = {
         are_contractions,
         "dot_general.dimension_numbers lax.dot.dimension_numbers",
     ),
-    "a dtype or a Python type": (
-        is_dtype,
-        "promote_types.a promote_types.b issubdtype.arg1 issubdtype.arg2",
-    ),
+    "a dtype or a Python type": (is_dtype, "promote_types.a promote_types.b"),
     "a GatherDimensionNumbers": (is_record, "gather.dimension_numbers"),
-    "a ScatterDimensionNumbers": (
-        is_record,
-        """scatter.dimension_numbers scatter_add.dimension_numbers
+    "a ScatterDimensionNumbers": (is_record, """
+        scatter.dimension_numbers scatter_add.dimension_numbers
         scatter_sub.dimension_numbers scatter_mul.dimension_numbers
-        scatter_min.dimension_numbers scatter_max.dimension_numbers""",
-    ),
+        scatter_min.dimension_numbers scatter_max.dimension_numbers
+    """),
     "an object with a buffer": (lambda x: fits(memoryview, x), "buffer"),
     "a RoundingMethod": (
         lambda x: fits([0, 1, 2].index, getattr(x, "value", x)),
@@ -653,45 +611,47 @@ kinds = {
     ),
     "'no', 'equiv', 'safe', 'same_kind' or 'unsafe'": (
         lambda x: fits(["no", "equiv", "safe", "same_kind", "unsafe"].index, x),
-        "casting",
+        "can_cast.casting",
     ),
     "True or False, or one of them for each axis": (
         are_truths,
         "allow_negative_indices",
     ),
-    "a name": (
-        is_name,
-        """mode method side order  name bitorder sep kind algorithm
-        implementation distribution indexing trim separator while_loop.reverse
-        signature backend norm""",
-    ),
-    "a name or names": (are_names, "static_argnames donate_argnames nondiff_argnames"),
+    "a name": (is_name, """
+        mode method side order name kind algorithm implementation while_loop.reverse
+        signature backend norm
+    """),
+    "a name or names": (are_names, "static_argnames donate_argnames"),
     "a lax.Precision, its name, or a pair of them": (is_precision, "precision"),
-    "a PyTreeDef": (
-        lambda x: hasattr(x, "unflatten"),
-        "treedef outer_treedef inner_treedef",
-    ),
+    "a PyTreeDef": (lambda x: hasattr(x, "unflatten"), "treedef"),
     "a sequence of PyTreeDefs": (
         are_all(lambda x: hasattr(x, "unflatten")),
         "treedefs",
     ),
-    "True or False": (
-        is_truth,
-        """keepdims return_index return_inverse return_counts return_indices
-        density simple is_causal independent holomorphic has_aux equal_nan
-        endpoint retstep increasing sparse wrap stable descending invert
-        assume_unique rowvar deg reverse include_initial approximate
-        transpose_kernel is_stable replace sorted exact symmetric allow_int
-        ordered unique_indices indices_are_sorted copy promote_integers
-        trim_leading_zeros return_sign return_residual inplace right
-        overwrite_input returned is_leaf_takes_path use_consistent_padding
-        cov.bias assume_unique_indices weak_type return_shape symbolic_zeros
-        inline keep_unused wrap_negative_indices prevent_cse
-        return_weak_type_flag aggregate_to_topk suppress_small""",
-    ),
+    "True or False": (is_truth, """
+        keepdims reverse ordered unique_indices indices_are_sorted right
+        symbolic_zeros inline keep_unused return_weak_type_flag
+    """),
     "a tree of arrays": (lambda x: True, "cond.operand switch.operand"),
+}
+
+# The same by annotations, of which those of optional arguments end with " | None".
+annotated = {
+    "an array or a number": ("ArrayLike", "Array"),
+    "True or False": ("bool",),
+    "an integer": ("int",),
+    "an integer or integers": (
+        *("Axis", "Shape", "Argnums", "Sequence[int]"),
+        *("int | Shape", "int | Sequence[int]"),
+    ),
+    "a dtype": ("DTypeLike",),
+    "a name": ("str",),
+    "a sequence of arrays": ("Sequence[ArrayLike]", "Array | Sequence[ArrayLike]"),
+    "a PyTreeDef": ("PyTreeDef",),
+    "a function": ("Callable",),
 }
 kinds_of: dict[str, list[str]] = {}
 for kind, (_, names) in kinds.items():
     for name in names.split():
         kinds_of.setdefault(name, []).append(kind)
+kind_annotated = {name: kind for kind, names in annotated.items() for name in names}
