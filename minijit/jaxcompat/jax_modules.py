@@ -47,16 +47,9 @@ sources = {
     ],
     "_src.ad_util": ["interpreters.ad", "transform.derivatives.linearize"],
     "_src.api": [""],
-    "_src.api_util": ["api_util"],
     "_src.checkify": ["experimental.checkify", "ops.checks"],
     "_src.config": ["jaxcompat.flags", "trace.base.config"],
     "_src.core": ["core", "extend.core"],
-    "_src.dtypes": ["dtypes"],
-    "_src.flatten_util": ["flatten_util"],
-    "_src.interpreters.ad": ["interpreters.ad"],
-    "_src.interpreters.batching": ["interpreters.batching"],
-    "_src.interpreters.mlir": ["interpreters.mlir"],
-    "_src.interpreters.partial_eval": ["interpreters.partial_eval"],
     "_src.lax.lax": ["jaxcompat.lax_internals", "lax"],
     "_src.linear_util": ["extend.linear_util"],
     "_src.numpy": [],
@@ -64,15 +57,20 @@ sources = {
     "_src.numpy.util": ["jaxcompat.lax_internals"],
     "_src.literals": [],
     "_src.pjit": ["trace.jit.jit"],
-    "_src.random": ["random"],
-    "_src.ref": ["ref"],
     "_src.state.types": ["ref"],
     "_src.stages": ["trace.api.stages", "jaxcompat.analyses"],
     "_src.source_info_util": ["extend.source_info_util"],
     "_src.traceback_util": ["extend.source_info_util"],
-    "_src.tree_util": ["tree_util"],
-    "_src.typing": ["typing"],
     "_src.xla_bridge": ["trace.api.devices"],
+}
+
+# Private modules, of which minijit's is the public one.
+sources |= {
+    f"_src.{name}": [name]
+    for name in """
+        api_util dtypes flatten_util interpreters.ad interpreters.batching
+        interpreters.mlir interpreters.partial_eval random ref tree_util typing
+    """.split()
 }
 
 # Single names of JAX -> minijit's "module:name".

@@ -85,33 +85,23 @@ def transpose_method(x: Array, *axes: Any) -> Array:
     return transpose(x, (axes[0] if single else axes) or None)
 
 
+def by_name(*functions):
+    """{name: function}, for methods that are functions of `jnp`."""
+    return {function.__name__: function for function in functions}
+
+
 operators |= {
     "astype": astype_method,
-    "copy": copy,
     "reshape": reshape_method,
     "transpose": transpose_method,
     "T": property(transpose),
     "mT": property(matrix_transpose),
-    "ravel": ravel,
     "flatten": ravel,
-    "squeeze": squeeze,
     "nbytes": property(lambda x: x.aval.nbytes),
     "itemsize": property(lambda x: x.dtype.itemsize),
     "block_until_ready": lambda x: x,
 }
-
-
-operators |= {
-    "sum": sum,
-    "prod": prod,
-    "max": max,
-    "min": min,
-    "all": all,
-    "any": any,
-    "mean": mean,
-    "std": std,
-    "var": var,
-    "argmax": argmax,
-    "argmin": argmin,
-    "dot": dot,
-}
+operators |= by_name(
+    *(copy, ravel, squeeze, sum, prod, max, min, all, any, mean, std, var, argmax),
+    *(argmin, dot),
+)

@@ -15,6 +15,7 @@ from .core import (
     arrays,
     convert,
     expand_to,
+    in_one_dtype,
     not_equal,
     np_shape,
     pi,
@@ -96,8 +97,8 @@ def gradient(
     """
     if edge_order is not None:
         raise NotImplementedError("The 'edge_order' argument to jnp.gradient.")
-    check_arraylike("gradient", f, *varargs)
-    x, *spacing = promote_dtypes([f, *varargs], dtypes.to_inexact_dtype)
+    family = dtypes.to_inexact_dtype
+    x, *spacing = in_one_dtype("gradient", f, *varargs, family=family)
     axes = canonical_axes(axis, x.ndim)
     if builtins.any(x.shape[i] < 2 for i in axes):
         raise ValueError(
@@ -154,8 +155,7 @@ def trapezoid(
         if widths.ndim:
             widths = moveaxis(expand_to(widths, y.ndim), axis, -1)
     else:
-        check_arraylike("trapezoid", y, x)
-        y, x = promote_dtypes([y, x], dtypes.to_inexact_dtype)
+        y, x = in_one_dtype("trapezoid", y, x, family=dtypes.to_inexact_dtype)
         widths = diff(x) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
     y = moveaxis(y, axis, -1)
     if widths.ndim == 0 or widths.shape[-1] == 1:

@@ -294,6 +294,12 @@ def promote_args_numeric(name: str, *args: Any) -> list[Array]:
     return promote_shapes(name, promote_dtypes(args, to_numeric_dtype))
 
 
+def in_one_dtype(name: str, *args: Any, family: Any = None) -> list[Array]:
+    """The arguments of the function `name` in one dtype, whatever their shapes."""
+    check_arraylike(name, *args)
+    return promote_dtypes(args, family)
+
+
 def to_numeric_dtype(dtype):
     """The dtype, or int32 for bool."""
     return np.dtype(np.int32) if dtype.kind == "b" else dtype

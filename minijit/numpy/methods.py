@@ -8,6 +8,7 @@ from ..ops import bits, complex_numbers
 from ..trace import dtypes
 from ..trace.core import operators
 from ..trace.types import Array, ArrayLike, DTypeLike
+from .array_methods import by_name
 from .core import convert
 from .creation import diagonal
 from .cumulative import cumprod, cumsum
@@ -110,26 +111,10 @@ operators |= {
     "imag": property(imag),
     "flat": property(no_flat),
     "conj": conj,
-    "conjugate": conj,
-    "round": round,
     "clip": clip_method,
-    "ptp": ptp,
-    "cumsum": cumsum,
-    "cumprod": cumprod,
-    "swapaxes": swapaxes,
-    "diagonal": diagonal,
-    "trace": trace,
-    "repeat": repeat,
-    "view": view,
-    "byteswap": byteswap,
-}
-operators |= {
-    "sort": sort,
-    "argsort": argsort,
-    "argpartition": argpartition,
-    "searchsorted": searchsorted,
-    "nonzero": nonzero,
-    "take": take,
-    "choose": choose,
     "compress": compress_method,
 }
+operators |= by_name(
+    *(conj, round, ptp, cumsum, cumprod, swapaxes, diagonal, trace, repeat, view),
+    *(byteswap, sort, argsort, argpartition, searchsorted, nonzero, take, choose),
+)

@@ -11,7 +11,14 @@ from ..trace import dtypes
 from ..trace.types import Array, ArrayLike
 from .arguments import check_arraylike, concrete, static, static_int
 from .contracting import matmul
-from .core import absolute, convert, promote_args_inexact, promote_dtypes, sqrt
+from .core import (
+    absolute,
+    convert,
+    in_one_dtype,
+    promote_args_inexact,
+    promote_dtypes,
+    sqrt,
+)
 from .creation import vander
 from .editing import trim_zeros
 from .elementwise import where
@@ -26,8 +33,7 @@ from .sorting import argsort
 
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The polynomial with coefficients p, highest first, at x.  JAX: same name."""
-    check_arraylike("polyval", p, x)
-    p, x = promote_dtypes([p, x])
+    p, x = in_one_dtype("polyval", p, x)
     shape = broadcast_shapes(p.shape[1:], x.shape)
     y = zeros(shape, x.dtype)
     for i in range(p.shape[0]):
@@ -37,23 +43,20 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.  JAX: `jnp.polyadd`."""
-    check_arraylike("polyadd", a1, a2)
-    x, y = promote_dtypes([a1, a2])
+    x, y = in_one_dtype("polyadd", a1, a2)
     x, y = (x, y) if y.shape[0] <= x.shape[0] else (y, x)
     return x.at[-y.shape[0] :].add(y) if y.shape[0] else x
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials.  JAX: `jnp.polysub`."""
-    check_arraylike("polysub", a1, a2)
-    x, y = promote_dtypes([a1, a2])
+    x, y = in_one_dtype("polysub", a1, a2)
     return polyadd(x, -y)
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials.  JAX: `jnp.polymul`."""
-    check_arraylike("polymul", a1, a2)
-    x, y = promote_dtypes([a1, a2], dtypes.to_inexact_dtype)
+    x, y = in_one_dtype("polymul", a1, a2, family=dtypes.to_inexact_dtype)
     if trim_leading_zeros and (x.size > 1 or y.size > 1):
         x, y = trim_zeros(x, "f"), trim_zeros(y, "f")
     x, y = [z if z.size else zeros(1, z.dtype) for z in (x, y)]
@@ -64,8 +67,7 @@ def polydiv(
     u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False
 ) -> tuple[Array, Array]:
     """-> (quotient, remainder) of two polynomials.  JAX: `jnp.polydiv`."""
-    check_arraylike("polydiv", u, v)
-    rest, v = promote_dtypes([u, v], dtypes.to_inexact_dtype)
+    rest, v = in_one_dtype("polydiv", u, v, family=dtypes.to_inexact_dtype)
     m, n = rest.shape[0] - 1, v.shape[0] - 1
     q = zeros(builtins.max(m - n + 1, 1), rest.dtype)
     for k in range(m - n + 1):
@@ -84,8 +86,8 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     m = static_int(m, "the argument 'm' of jnp.polyint")
     if m < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
-    check_arraylike("polyint", p, 0 if k is None else k)
-    p, k = promote_dtypes([p, 0 if k is None else k], dtypes.to_inexact_dtype)
+    k = 0 if k is None else k
+    p, k = in_one_dtype("polyint", p, k, family=dtypes.to_inexact_dtype)
     k = broadcast_to(k, (m,)) if k.size == 1 else k
     if k.shape != (m,):
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or m.")

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..trace import primitives
 from ..trace.types import Array, ArrayLike, DTypeLike
-from .arguments import canonical_axis, check_arraylike, no_out, tell_of_batches
+from .arguments import canonical_axis, no_out, tell_of_batches
 from .contracting import dot, matmul, tensordot
-from .core import arrays, expand_to, promote_dtypes
+from .core import arrays, expand_to, in_one_dtype
 from .elementwise import choose_where
 from .making import astype, eye, stack, zeros_like
 from .mathematics import conj
@@ -36,8 +36,7 @@ def trace(
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """All products of two vectors' elements.  JAX: `jnp.outer`."""
     no_out("outer", out)
-    check_arraylike("outer", a, b)
-    x, y = promote_dtypes([a, b])
+    x, y = in_one_dtype("outer", a, b)
     return ravel(x)[:, None] * ravel(y)[None]
 
 
@@ -97,8 +96,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product.  JAX: `jnp.kron`."""
-    check_arraylike("kron", a, b)
-    x, y = promote_dtypes([a, b])
+    x, y = in_one_dtype("kron", a, b)
     rank = builtins.max(x.ndim, y.ndim)
     x, y = expand_to(x, rank), expand_to(y, rank)
     shape = [m * n for m, n in zip(x.shape, y.shape, strict=True)]
@@ -112,10 +110,9 @@ def cross(
     axis: int | None = None,
 ) -> Array:
     """The cross product of vectors of 3, or of 2.  JAX: `jnp.cross`."""
-    check_arraylike("cross", a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = promote_dtypes([a, b])
+    a, b = in_one_dtype("cross", a, b)
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ValueError("Dimension must be either 2 or 3 for cross product")

@@ -9,17 +9,17 @@ from typing import Any
 
 from ..trace import dtypes, primitives
 from ..trace.types import Args, Array, ArrayLike, Axis, DTypeLike
-from .arguments import canonical_axes, check_arraylike, no_out
+from .arguments import canonical_axes, no_out
 from .core import (
     arrays,
     bool_of,
     convert,
+    in_one_dtype,
     inf,
     isnan,
     like,
     nan,
     promote_args_inexact,
-    promote_dtypes,
     sqrt,
     strong,
 )
@@ -166,8 +166,7 @@ def average(
         result = mean(x, axis, keepdims=keepdims)
         total = convert(math.prod(x.shape[i] for i in axes), result.dtype)
     else:
-        check_arraylike("average", a, weights)
-        x, w = promote_dtypes([a, weights], dtypes.to_inexact_dtype)
+        x, w = in_one_dtype("average", a, weights, family=dtypes.to_inexact_dtype)
         w = average_weights(x, w, axis, axes)
         total = sum(w, axis, keepdims=keepdims)
         result = sum(x * w, axis, keepdims=keepdims) / total

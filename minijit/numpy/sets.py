@@ -8,9 +8,9 @@ from typing import Any
 
 from ..trace import primitives
 from ..trace.types import Array, ArrayLike
-from .arguments import canonical_axis, check_arraylike, concrete
+from .arguments import canonical_axis, concrete
 from .calculus import diff
-from .core import arrays, as_array, bool_of, convert, isnan, nan, promote_dtypes
+from .core import arrays, as_array, bool_of, convert, in_one_dtype, isnan, nan
 from .cumulative import cumsum
 from .editing import append
 from .elementwise import choose_where
@@ -154,8 +154,7 @@ def isin(
     invert: bool = False, *, method: str = "auto",
 ) -> Array:
     """For each element, whether it is among others.  JAX: `jnp.isin`."""
-    check_arraylike("isin", element, test_elements)
-    x, others = promote_dtypes([element, test_elements])
+    x, others = in_one_dtype("isin", element, test_elements)
     if method not in ("auto", "compare_all", "binary_search", "sort"):
         raise ValueError(
             f"{method=} is not implemented; options are 'compare_all', "
@@ -220,7 +219,7 @@ def setxor1d(
     size: int | None = None, fill_value: ArrayLike | None = None,
 ) -> Array:
     """The values that are in just one of two arrays.  JAX: `jnp.setxor1d`."""
-    x, y = map(ravel, promote_args_1d("setxor1d", ar1, ar2))
+    x, y = map(ravel, in_one_dtype("setxor1d", ar1, ar2))
     size = set_size("setxor1d", size, x, y)
     values, from_x, from_y = merged(x, y)
     keep = (from_x == 0) | (from_y == 0)
@@ -228,12 +227,6 @@ def setxor1d(
     if assume_unique:
         keep = from_x + from_y == 1
     return kept_values(values, keep, size, fill_value)
-
-
-def promote_args_1d(name, *args):
-    """Arguments in one dtype, whatever their shapes."""
-    check_arraylike(name, *args)
-    return promote_dtypes(args)
 
 
 def merged(x, y):
@@ -274,7 +267,7 @@ def intersect1d(
 
     With `return_indices`: -> (values, where each first is in ar1, and in ar2).
     """
-    x, y = map(ravel, promote_args_1d("intersect1d", ar1, ar2))
+    x, y = map(ravel, in_one_dtype("intersect1d", ar1, ar2))
     size = set_size("intersect1d", size, x, y)
     values, from_x, from_y = merged(x, y)
     keep = (from_x > 0) & (from_y > 0)

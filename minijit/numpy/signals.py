@@ -8,8 +8,8 @@ from typing import Any
 from ..ops.convolution import conv_general_dilated
 from ..trace import dtypes
 from ..trace.types import Array, ArrayLike, DTypeLike
-from .arguments import check_arraylike, named, static_int
-from .core import absolute, cos, pi, promote_dtypes, sqrt
+from .arguments import named, static_int
+from .core import absolute, cos, in_one_dtype, pi, sqrt
 from .making import counting, ones
 from .mathematics import conj, i0
 from .rearranging import flip
@@ -17,8 +17,8 @@ from .rearranging import flip
 
 def slide(name, x, y, mode, precision, dtype):
     """What `convolve` and `correlate` share: slide the shorter over the longer."""
-    check_arraylike(name, x, y)
-    x, y = promote_dtypes([x, y], dtypes.to_inexact_dtype if dtype is None else None)
+    family = dtypes.to_inexact_dtype if dtype is None else None
+    x, y = in_one_dtype(name, x, y, family=family)
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(f"{name}() only support 1-dimensional inputs.")
     if x.size == 0 or y.size == 0:

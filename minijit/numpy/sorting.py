@@ -9,8 +9,8 @@ import numpy as np
 from ..ops import sorting as ordering
 from ..trace import dtypes, primitives
 from ..trace.types import Array, ArrayLike, DTypeLike
-from .arguments import canonical_axis, check_arraylike
-from .core import arrays, convert, isnan, less, promote_dtypes
+from .arguments import canonical_axis
+from .core import arrays, convert, in_one_dtype, isnan, less
 from .elementwise import choose_where
 from .index_to_gather import take_index
 from .making import arange, asarray, concatenate, full, zeros
@@ -34,8 +34,7 @@ def searchsorted(
             f"{method!r} is an invalid value for keyword 'method'; use 'scan', "
             "'scan_unrolled', 'sort' or 'compare_all'."
         )
-    check_arraylike("searchsorted", a, v)
-    a, v = promote_dtypes([a, v])
+    a, v = in_one_dtype("searchsorted", a, v)
     if a.ndim != 1:
         raise ValueError("a should be 1-dimensional")
     a = a if sorter is None else a[asarray(sorter)]

@@ -27,6 +27,7 @@ from .core import (
     bool_of,
     convert,
     divide,
+    in_one_dtype,
     isnan,
     maximum,
     minimum,
@@ -380,8 +381,7 @@ def cov(
 def variables(name, m, y, rowvar):
     """The variables of `cov` as the rows of a matrix."""
     args = [m] if y is None else [m, y]
-    check_arraylike(name, *args)
-    args = promote_dtypes(args, dtypes.to_inexact_dtype)
+    args = in_one_dtype(name, *args, family=dtypes.to_inexact_dtype)
     tell_of_batches(name, *((x, 0) for x in args))
     rows = []
     for x in args:

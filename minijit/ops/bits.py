@@ -28,7 +28,7 @@ from ..trace.primitives import (
 from ..trace.shape_checks import complexes, integer, is_kind
 from ..trace.types import Array, ArrayLike, DTypeLike
 from ..transform.batching import vmap as batching
-from ..transform.batching.vmap import batch_rules, move_axis
+from ..transform.batching.vmap import batch_rules, in_front
 from ..transform.derivatives import linearize
 from ..transform.derivatives.linearize import linearize_rules
 
@@ -221,14 +221,8 @@ def bitcast_of_parts(x, new_dtype, old, new):
 linearize_rules |= linearize.constant(*shifts, *counts, bitcast_convert_type_p)
 
 
-def bitcast_batch(lanes, axes, x, *, new_dtype):
-    """The last axis may be split or joined, so the lanes must be in front."""
-    x = move_axis(x, axes[0], 0)
-    return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), 0
-
-
-batch_rules |= batching.elementwise(*shifts, *counts)
-batch_rules |= {bitcast_convert_type_p: bitcast_batch}
+# The last axis may be split or joined.
+batch_rules |= batching.elementwise(*shifts, *counts) | in_front(bitcast_convert_type_p)
 
 
 def word_of(dtype):

@@ -6,11 +6,12 @@ A routine for products takes real numbers.  Taking the parts out of the factors,
 putting those of the result together, are kernels that fuse with what is around them.
 """
 
-from ..compile.loops.scalars import part_dtype
+from functools import partial
+
 from ..compile.lower.factors import is_large
 from ..compile.pipeline import expansions
 from ..trace import primitives as prim
-from ..trace.jaxprs.jaxpr import Eqn, Var
+from ..transform.equations import written_out
 from .complex_numbers import complex_p, imag_p, real_p
 
 
@@ -20,29 +21,19 @@ def in_real_products(jaxpr):
     for eqn in jaxpr.eqns:
         out = eqn.outvars[0].aval if eqn.outvars else None
         is_dot = eqn.primitive is prim.dot_general_p and out.dtype.kind == "c"
-        eqns += four_products(eqn) if is_dot and is_large(eqn) else [eqn]
+        large = is_dot and is_large(eqn)
+        eqns += written_out(eqn, four_products) if large else [eqn]
     return jaxpr.replace(eqns=tuple(eqns))
 
 
-def four_products(eqn):
-    """The equations of one product, the last of which has its result."""
-    (out,), dtype = eqn.outvars, part_dtype(eqn.outvars[0].aval.dtype)
-    params, eqns = {**eqn.params, "preferred_element_type": dtype}, []
-
-    def apply(primitive, *atoms, like, **params):
-        var = Var(like.aval.update(dtype=dtype, weak_type=False))
-        eqns.append(Eqn(primitive, atoms, (var,), params, eqn.source))
-        return var
-
-    def product(x, y):
-        return apply(prim.dot_general_p, x, y, like=out, **params)
-
-    (a, c), (b, d) = (
-        [apply(part, x, like=x) for x in eqn.invars] for part in (real_p, imag_p)
-    )
-    real = apply(prim.sub_p, product(a, c), product(b, d), like=out)
-    imag = apply(prim.add_p, product(a, d), product(b, c), like=out)
-    return [*eqns, Eqn(complex_p, (real, imag), (out,), {}, eqn.source)]
+def four_products(x, y, *, preferred_element_type, **params):
+    """A product of complex numbers, by their parts."""
+    parts = [real_p.bind(x), real_p.bind(y), imag_p.bind(x), imag_p.bind(y)]
+    a, c, b, d = parts
+    params["preferred_element_type"] = a.dtype
+    product = partial(prim.dot_general_p.bind, **params)
+    real = prim.sub(product(a, c), product(b, d))
+    return complex_p.bind(real, prim.add(product(a, d), product(b, c)))
 
 
 expansions |= {"in_real_products": in_real_products}

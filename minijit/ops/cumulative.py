@@ -26,7 +26,7 @@ from ..trace.numpy_values import lowest, total_dtype
 from ..trace.primitives import on_wide
 from ..trace.shape_checks import check_kind, number
 from ..trace.types import Array
-from ..transform.batching.vmap import batch_rules
+from ..transform.batching.vmap import along, batch_rules
 from ..transform.control_flow.more_loops import associative_scan
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.derivatives import linearize
@@ -145,14 +145,7 @@ def cumsum_transpose(ct, x, *, axis, reverse):
 transpose_rules |= adding({cumsum_p: cumsum_transpose})
 
 
-def running_batch(primitive, lanes, axes, x, *, axis, **params):
-    """A primitive that works along one axis: `axis` counts on behind the lanes."""
-    lane_axis, = axes
-    axis = axis + (axis >= lane_axis)
-    return primitive.bind(x, axis=axis, **params), lane_axis
-
-
-batch_rules |= {p: partial(running_batch, p) for p in totals}
+batch_rules |= along("axis", *totals)
 
 
 def running_lower(name):

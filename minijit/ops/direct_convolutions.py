@@ -17,7 +17,6 @@ of one place and those of the next.
 """
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -31,7 +30,8 @@ from ..compile.schedule.shared_loops import barriers
 from ..compile.settings import config
 from ..trace import primitives as lax, slicing
 from ..trace.core import Primitive
-from ..trace.jaxprs.jaxpr import Literal, Var, make_jaxpr
+from ..trace.jaxprs.jaxpr import Var
+from ..transform.equations import written_out
 from .barriers import optimization_barrier, optimization_barrier_p
 from .convolution import (
     ConvDimensionNumbers,
@@ -279,23 +279,6 @@ class Direct(Elements):
 
 
 # ---- in place of the equations
-
-
-def written_out(eqn, function, **params):
-    """The equations of a function in the place of one equation."""
-    avals = [x.aval for x in eqn.invars]
-    closed = make_jaxpr(partial(function, **{**eqn.params, **params}))(*avals)
-    names = dict(zip(closed.jaxpr.invars, eqn.invars, strict=True))
-    names |= zip(closed.jaxpr.outvars, eqn.outvars, strict=True)
-    new = lambda x: x if isinstance(x, Literal) else names.get(x, x)
-    return [
-        e.replace(
-            invars=tuple(map(new, e.invars)),
-            outvars=tuple(map(new, e.outvars)),
-            source=eqn.source,
-        )
-        for e in closed.jaxpr.eqns
-    ]
 
 
 def rewritten(eqn):

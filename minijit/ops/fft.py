@@ -28,7 +28,7 @@ from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
 from ..trace.types import Array, ArrayLike
-from ..transform.batching.vmap import batch_rules, move_axis
+from ..transform.batching.vmap import batch_rules, in_front
 from ..transform.derivatives.linearize import linear_in_first, linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
 from .complex_numbers import conj, real, to_complex
@@ -157,14 +157,9 @@ def fft_transpose(ct, x, *, fft_type, fft_lengths):
     return (conj(lax.mul(y, spread)),)
 
 
-def fft_batch(lanes, axes, x, **params):
-    """The lanes go before the axes that are transformed."""
-    return fft_p.bind(move_axis(x, axes[0], 0), **params), 0
-
-
 shape_rules |= {fft_p: fft_shape}
 eval_rules |= on_numpy({fft_p: fft_numpy})
 linearize_rules |= linear_in_first(fft_p)
 transpose_rules |= adding({fft_p: fft_transpose})
-batch_rules |= {fft_p: fft_batch}
+batch_rules |= in_front(fft_p)
 fallbacks |= {fft_p: "Fourier transforms are left to SciPy"}

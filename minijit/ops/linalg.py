@@ -30,7 +30,7 @@ from ..trace.numpy_values import real_part
 from ..trace.plans import worth
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
-from ..transform.batching.vmap import at_front, batch_rules, move_axis
+from ..transform.batching.vmap import batch_rules, front_rule, in_front, move_axis
 from ..transform.control_flow.api import while_loop
 from ..transform.custom.implicit import custom_linear_solve
 from ..transform.derivatives.linearize import linearize, linearize_rules
@@ -702,7 +702,7 @@ def householder_shape(a, taus):
     return a
 
 
-shape_rules |= {
+shapes = {
     cholesky_p: same_square("cholesky"),
     triangular_solve_p: triangular_solve_shape,
     lu_p: lu_shape,
@@ -718,6 +718,7 @@ shape_rules |= {
     tridiagonal_p: tridiagonal_shape,
     tridiagonal_solve_p: tridiagonal_solve_shape,
 }
+shape_rules |= shapes
 
 
 # ---- values, by LAPACK
@@ -1253,21 +1254,11 @@ transpose_rules |= adding({
 # ---- lanes, and compiled code
 
 
-def batch_of_matrices(primitive):
-    """The rule of a primitive that takes a batch: the lanes are its first axis."""
-
-    def rule(lanes, axes, *args, **params):
-        args = at_front(lanes, args, axes)
-        outs = primitive.bind(*args, **params)
-        return outs, [0] * len(outs) if primitive.multiple_results else 0
-
-    return rule
-
-
 def triangular_solve_batch(lanes, axes, a, b, *, left_side, **params):
     """Right sides of one matrix stand side by side."""
     if axes[0] is not None:
-        return shared_batch(lanes, axes, a, b, left_side=left_side, **params)
+        params |= {"left_side": left_side}
+        return front_rule(triangular_solve_p, lanes, axes, a, b, **params)
     shape = aval_of(b).shape
     end = len(shape) - 1 if left_side else len(shape) - 2
     b = move_axis(b, axes[1], end)
@@ -1280,28 +1271,12 @@ def triangular_solve_batch(lanes, axes, a, b, *, left_side, **params):
     return lax.reshape(x, whole), end
 
 
-shared_batch = batch_of_matrices(triangular_solve_p)
-batch_rules |= {
-    p: batch_of_matrices(p)
-    for p in (
-        *(cholesky_p, lu_p, lu_pivots_to_permutation_p, qr_p, svd_p, eigh_p, eig_p),
-        *(schur_p, hessenberg_p, geqrf_p, householder_product_p),
-        *(tridiagonal_p, tridiagonal_solve_p),
-    )
-}
-batch_rules |= {triangular_solve_p: triangular_solve_batch}
+batch_rules |= in_front(*shapes) | {triangular_solve_p: triangular_solve_batch}
 worth |= dict.fromkeys(
     (cholesky_p, triangular_solve_p, lu_p, qr_p, svd_p, eigh_p),
     lambda matrices: math.prod(matrices.shape[:-2]) << 10,
 )  # A call from Python, of which a program makes none, is some 10 us for each matrix.
-fallbacks |= {
-    p: "decompositions are left to LAPACK"
-    for p in (
-        *(cholesky_p, triangular_solve_p, lu_p, lu_pivots_to_permutation_p, qr_p),
-        *(svd_p, eigh_p, eig_p, schur_p, hessenberg_p, geqrf_p),
-        *(householder_product_p, tridiagonal_p, tridiagonal_solve_p),
-    )
-}
+fallbacks |= dict.fromkeys(shapes, "decompositions are left to LAPACK")
 
 # This module is `lax.linalg`.
 __all__ = """

@@ -50,7 +50,7 @@ from ..trace.slicing import index_in_dim
 from ..transform.batching.vmap import (
     batch_rules,
     elementwise as batch_elementwise,
-    move_axis,
+    in_front,
 )
 from ..transform.derivatives.linearize import constant, linearize_rules
 from . import bits as bit_ops
@@ -449,14 +449,8 @@ eval_rules |= on_numpy({random_wrap_p: wrap_values, random_unwrap_p: unwrap_valu
 linearize_rules |= constant(random_wrap_p, random_unwrap_p)
 
 
-def rewrap_rule(primitive, lanes, axes, x, **params):
-    """The words of a key are on the last axis, so the lanes go to the first one."""
-    return primitive.bind(move_axis(x, axes[0], 0), **params), 0
-
-
-batch_rules |= {
-    p: partial(rewrap_rule, p) for p in (random_wrap_p, random_unwrap_p)
-}
+# The words of a key are on the last axis.
+batch_rules |= in_front(random_wrap_p, random_unwrap_p)
 
 
 def key_words(name, key, several=False):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +27,9 @@ from ..trace.numpy_values import widen
 from ..trace.plans import size_of, worth
 from ..trace.shape_checks import anything, canonicalize_axis, check_kind, is_kind
 from ..trace.types import Array, ArrayLike
-from ..transform.batching.vmap import batch_rules, lanes_at
+from ..transform.batching.vmap import along, batch_rules
 from ..transform.derivatives.linearize import linearize_rules
-from ..transform.equations import rename_inputs
-from ..transform.pieces import jaxpr_of
+from ..transform.equations import written_out
 from . import scatter
 from .bits import bitcast_convert_type, shift_left, shift_right_arithmetic
 
@@ -266,21 +264,7 @@ def top_k_linearize(nonzero, x, *, k, axis):
 linearize_rules |= {sort_p: sort_linearize, top_k_p: top_k_linearize}
 
 
-def sort_batch(lanes, axes, *args, dimension, **params):
-    """Keys and payload get their lanes on the same axis."""
-    axis = next(a for a in axes if a is not None)
-    args = [lanes_at(x, a, axis, lanes.size) for x, a in zip(args, axes, strict=True)]
-    dimension = dimension + (dimension >= axis)
-    return sort_p.bind(*args, dimension=dimension, **params), [axis] * len(args)
-
-
-def top_k_batch(lanes, axes, x, *, k, axis):
-    lane_axis, = axes
-    axis = axis + (axis >= lane_axis)
-    return top_k_p.bind(x, k=k, axis=axis), [lane_axis, lane_axis]
-
-
-batch_rules |= {sort_p: sort_batch, top_k_p: top_k_batch}
+batch_rules |= along("dimension", sort_p) | along("axis", top_k_p)
 fallbacks |= {p: "sorting is left to NumPy" for p in (sort_p, top_k_p)}
 
 
@@ -358,19 +342,8 @@ def in_passes(jaxpr):
     eqns = []
     for eqn in jaxpr.eqns:
         word = word_for(eqn)
-        eqns += [eqn] if word is None else passes_of(eqn, word)
+        eqns += [eqn] if word is None else written_out(eqn, few_largest, word=word)
     return jaxpr.replace(eqns=tuple(eqns))
-
-
-def passes_of(eqn, word):
-    """The equations in place of that of a `top_k`."""
-    given = partial(few_largest, **eqn.params, word=word)
-    jaxpr = jaxpr_of(given, [eqn.invars[0].aval], "top_k").jaxpr
-    names = dict(zip(jaxpr.invars, eqn.invars, strict=True))
-    names |= zip(jaxpr.outvars, eqn.outvars, strict=True)
-    renamed = (rename_inputs(e, names) for e in jaxpr.eqns)
-    outvars = lambda e: tuple(names.get(v, v) for v in e.outvars)
-    return [e.replace(outvars=outvars(e), source=eqn.source) for e in renamed]
 
 
 expansions |= {"few_largest": in_passes}

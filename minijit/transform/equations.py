@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from ..trace.arguments import TraceInfo
 from ..trace.base.errors import on_behalf_of
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Var, literal_value
 from ..trace.jaxprs.memory import memoised
@@ -39,6 +40,23 @@ def apply_inlined(closed, calls, *args):
             outs = outs if eqn.primitive.multiple_results else [outs]
         env |= zip(eqn.outvars, outs, strict=True)
     return [read(v) for v in closed.jaxpr.outvars]
+
+
+def written_out(eqn, function, **params):
+    """The equations of a function of arrays in the place of one equation."""
+    function = partial(function, **eqn.params, **params)
+
+    def flat(*args):
+        outs = function(*args)
+        return outs if isinstance(outs, list) else [outs]
+
+    avals = [x.aval for x in eqn.invars]
+    jaxpr = trace_closed(flat, avals, TraceInfo("written_out", "")).jaxpr
+    names = dict(zip(jaxpr.invars, eqn.invars, strict=True))
+    names |= zip(jaxpr.outvars, eqn.outvars, strict=True)
+    outvars = lambda e: tuple(names.get(v, v) for v in e.outvars)
+    renamed = [rename_inputs(e, names) for e in jaxpr.eqns]
+    return [e.replace(outvars=outvars(e), source=eqn.source) for e in renamed]
 
 
 def rename_inputs(eqn, substitute):

@@ -70,8 +70,8 @@ def Dense(out_dim, W_init=glorot_weights, b_init=small_bias):
 
 
 def convolution_layer(
-    convolve, dimension_numbers, out_chan, filter_shape, strides, padding, W_init,
-    b_init,
+    convolve, dimension_numbers, out_chan, filter_shape, strides=None, padding="VALID",
+    W_init=None, b_init=tiny_bias,
 ):  # fmt: skip
     """A layer convolve(x, W, strides, padding) + b; parameters (W, b).
 
@@ -108,28 +108,9 @@ def convolution_layer(
     return init, apply
 
 
-def GeneralConv(
-    dimension_numbers, out_chan, filter_shape, strides=None, padding="VALID",
-    W_init=None, b_init=tiny_bias,
-):  # fmt: skip
-    """A layer that convolves, for any order of the axes."""
-    return convolution_layer(
-        lax.conv_general_dilated, dimension_numbers, out_chan, filter_shape, strides,
-        padding, W_init, b_init,
-    )  # fmt: skip
-
-
-def GeneralConvTranspose(
-    dimension_numbers, out_chan, filter_shape, strides=None, padding="VALID",
-    W_init=None, b_init=tiny_bias,
-):  # fmt: skip
-    """A layer that convolves with strides on the output, for any order of the axes."""
-    return convolution_layer(
-        lax.conv_transpose, dimension_numbers, out_chan, filter_shape, strides, padding,
-        W_init, b_init,
-    )  # fmt: skip
-
-
+GeneralConv = functools.partial(convolution_layer, lax.conv_general_dilated)
+# With strides on the output.
+GeneralConvTranspose = functools.partial(convolution_layer, lax.conv_transpose)
 image_axes = "NHWC", "HWIO", "NHWC"
 Conv = functools.partial(GeneralConv, image_axes)
 ConvTranspose = functools.partial(GeneralConvTranspose, image_axes)

@@ -365,6 +365,29 @@ def vmap(
     return mapped
 
 
+def front_rule(primitive, lanes, axes, *args, **params):
+    outs = primitive.bind(*at_front(lanes, args, axes), **params)
+    return outs, [0] * len(outs) if primitive.multiple_results else 0
+
+
+def in_front(*primitives):
+    """Batch rules of primitives that take any axes before their own: lanes there."""
+    return {p: partial(front_rule, p) for p in primitives}
+
+
+def along_rule(primitive, name, lanes, axes, *args, **params):
+    axis = next(a for a in axes if a is not None)
+    own = params[name]
+    moved = own + (own >= axis) if isinstance(own, int) else shifted(own, axis)
+    outs = primitive.bind(*all_at(lanes, args, axes, axis), **params | {name: moved})
+    return outs, [axis] * len(outs) if primitive.multiple_results else axis
+
+
+def along(name, *primitives):
+    """Batch rules of primitives that keep all axes, and whose param is some of them."""
+    return {p: partial(along_rule, p, name) for p in primitives}
+
+
 def reshape_rule(lanes, axes, x, *, new_sizes, dimensions):
     x = move_axis(x, axes[0], 0)
     if dimensions is not None:
@@ -408,19 +431,13 @@ def slice_rule(lanes, axes, x, *, start_indices, limit_indices, strides):
     return lax.slice(x, starts, limits, strides), axis
 
 
-def concatenate_rule(lanes, axes, *args, dimension):
-    axis = next(a for a in axes if a is not None)
-    parts = all_at(lanes, args, axes, axis)
-    return lax.concatenate(parts, dimension + (dimension >= axis)), axis
-
-
 batch_rules |= {
     lax.reshape_p: reshape_rule,
     lax.select_n_p: select_rule,
     lax.squeeze_p: squeeze_rule,
     lax.slice_p: slice_rule,
-    lax.concatenate_p: concatenate_rule,
 }
+batch_rules |= along("dimension", lax.concatenate_p)
 
 
 def add_any_rule(lanes, axes, x, y):

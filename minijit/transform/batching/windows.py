@@ -12,7 +12,7 @@ import numpy as np
 from ...trace import primitives as lax, slicing
 from ...trace.array import aval_of
 from ...trace.remainders import floor_p, rem_p
-from .vmap import batch_rules, elementwise, lanes_at, move_axis, shifted
+from .vmap import along, batch_rules, elementwise, lanes_at, move_axis
 
 
 def inserted(values, axis, value):
@@ -33,11 +33,6 @@ def split_axis(x, axis, n):
     shape = x.shape
     sizes = (*shape[:axis], n, shape[axis] // n, *shape[axis + 1 :])
     return lax.reshape(x, sizes)
-
-
-def rev_rule(lanes, axes, x, *, dimensions):
-    axis, = axes
-    return slicing.rev(x, shifted(dimensions, axis)), axis
 
 
 def pad_rule(lanes, axes, x, value, *, padding_config):
@@ -103,9 +98,8 @@ def dynamic_update_slice_rule(lanes, axes, x, update, *starts):
 
 
 batch_rules |= {
-    slicing.rev_p: rev_rule,
     slicing.pad_p: pad_rule,
     slicing.dynamic_slice_p: dynamic_slice_rule,
     slicing.dynamic_update_slice_p: dynamic_update_slice_rule,
 }
-batch_rules |= elementwise(floor_p, rem_p)
+batch_rules |= along("dimensions", slicing.rev_p) | elementwise(floor_p, rem_p)

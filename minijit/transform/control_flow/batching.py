@@ -7,7 +7,6 @@ is legal, and is thrown away.
 """
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -16,18 +15,19 @@ from ...trace.array import ArrayImpl, ShapedArray, aval_of, shape_rules, to_nump
 from ...trace.core import Primitive, eval_rules
 from ...trace.jaxprs.jaxpr import has_effect
 from ...trace.jaxprs.memory import memoised
-from ..batching.vmap import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis
+from ..batching.vmap import (
+    at_front,
+    batch_jaxpr,
+    batch_rules,
+    in_front,
+    lanes_at,
+    move_axis,
+)
 from ..closed_jaxprs import apply_closed
 from ..derivatives.linearize import linearize_rules
 from ..pieces import index_aval, int32, jaxpr_of, split
 from ..tangents import zeros
-from .batching_of_tapes import (
-    every_case,
-    front_batch,
-    select_arrays,
-    select_lanes,
-    spread_p,
-)
+from .batching_of_tapes import every_case, select_arrays, select_lanes, spread_p
 from .branches import cond_p
 from .steps import fixpoint
 from .tape_rules import zero_p
@@ -90,7 +90,7 @@ def borrow_linearize(nonzero, running, x):
 shape_rules |= {borrow_p: lambda running, x: x}
 eval_rules |= {borrow_p: borrow_eval}
 linearize_rules |= {borrow_p: borrow_linearize}
-batch_rules |= {borrow_p: partial(front_batch, borrow_p)}
+batch_rules |= in_front(borrow_p)
 
 
 # ---- cond

@@ -11,7 +11,14 @@ from ...trace import primitives as lax
 from ...trace.array import ShapedArray, aval_of, shape_rules
 from ...trace.core import Primitive, eval_rules
 from ...trace.jaxprs.parser import aval_parsers, parse_aval
-from ..batching.vmap import LaneType, at_front, batch_rules, lane_types, lanes_at
+from ..batching.vmap import (
+    LaneType,
+    at_front,
+    batch_rules,
+    in_front,
+    lane_types,
+    lanes_at,
+)
 from ..closed_jaxprs import present
 from ..derivatives.linearize import linear_in_first, linearize_rules
 from ..derivatives.transpose import adding, transpose_rules
@@ -170,16 +177,11 @@ def every_transpose(ct, *unions):
     return [inject(k, u.aval, project(k, ct)) for k, u in enumerate(unions)]
 
 
-def front_batch(primitive, lanes, axes, *args):
-    """The batch rule of a primitive that wants all lanes on the first axis."""
-    return primitive.bind(*at_front(lanes, args, axes)), 0
-
-
 shape_rules |= {every_p: lambda *unions: Union(unions[0].cases, every=True)}
 eval_rules |= {every_p: eval_every}
 linearize_rules |= {every_p: lambda nonzero, *us: linear_in_all(every_case, *us)}
 transpose_rules |= adding({every_p: every_transpose})
-batch_rules |= {every_p: partial(front_batch, every_p)}
+batch_rules |= in_front(every_p)
 
 select_lanes_p = Primitive("select_lanes")
 
@@ -223,4 +225,4 @@ shape_rules |= {select_lanes_p: lambda pred, on_true, on_false: on_true}
 eval_rules |= {select_lanes_p: eval_select_lanes}
 linearize_rules |= {select_lanes_p: select_lanes_rule}
 transpose_rules |= adding({select_lanes_p: select_lanes_transpose})
-batch_rules |= {select_lanes_p: partial(front_batch, select_lanes_p)}
+batch_rules |= in_front(select_lanes_p)
