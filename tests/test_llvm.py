@@ -193,7 +193,8 @@ where = rng.integers(0, 24, 30)
 
 programs = {
     "movement": (lambda x: (x.T, x[::-1, 2:9:3], jnp.pad(x, 2), x.reshape(-1)[5:]), x),
-    "bools": (lambda n: ((n > 3) & (n % 2 == 0), ~(n < 0), (n > 40).any(1)), n),
+    "bools": (lambda n: ((n > 3) & (n % 2 == 0), ~(n < 0), (n > 40).any(1),
+                         (n * 2).astype(bool), (n * 0.5).astype(bool)), n),
     "integers": (lambda n: (n * 265443576, n.sum(0), n.prod(1), n.max(), n // 7), n),
     "extremes": (lambda x: (x.max(1), x.min(0), x.argmax(1), x.argmin()), x),
     "order": (lambda x: (jnp.cumsum(x, 1), jnp.cumprod(x, 0), lax.cummax(x)), x),

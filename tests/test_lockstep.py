@@ -53,6 +53,7 @@ def test_ptx_for_each_generation():
         assert f".entry {kernel.name}(" in ptx
         assert "shfl.sync.bfly" in ptx and "bar.sync" in ptx
     assert kernel.grid == (40, 1, 1) and kernel.block == (96, 1, 1)
+    assert kernel.printed.comment.endswith("# 40 blocks of 96 threads")
     assert [b.shape for b in kernel.args] == [(40, 70), (40, 70)]
 
 
@@ -106,6 +107,8 @@ def test_blocks_have_no_order():
     text = "def k(y0):\n    y0[cuda.threadIdx.x] = 1\n"
     with pytest.raises(Race, match="block 1"):
         run_text(text, np.zeros(32), blocks=2, threads=32)
+    with pytest.raises(Race, match="at once"):
+        run_text(text.replace("cuda.threadIdx.x", "0"), np.zeros(1), threads=32)
     atomic = "def k(y0):\n    cuda.atomic.add(y0, cuda.threadIdx.x, 1)\n"
     y = np.zeros(32)
     run_text(atomic, y, blocks=2, threads=32)

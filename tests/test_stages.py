@@ -50,7 +50,7 @@ def test_checking_leaks(how, wanted):
     with jax.checking_leaks(), pytest.raises(errors.UnexpectedTracerError) as error:
         leaks_through(how)
     del globals()["leaked_here"]
-    assert wanted in str(error.value)
+    assert wanted in str(error.value) and "leaked a traced value:" in str(error.value)
     if how != "argument":
         assert "* 2" in str(error.value) and "test_stages.py" in str(error.value)
 

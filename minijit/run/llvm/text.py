@@ -31,16 +31,13 @@ from .work import LONG
 # name -> function(writer, name, expr, values) -> register.
 instructions = {}
 
-# Of integers these may overflow, unless it is known that they do not.
-overflowing = {"add", "sub", "mul"}
-
 
 def arithmetic(floats, integers=None):
     """The row of an operation that is one instruction of two numbers."""
 
     def row(writer, name, expr, values):
         word = floats if kind_of(expr.dtype) == "f" else integers
-        flag = " nsw" if name in overflowing and sure(expr) else ""
+        flag = " nsw" if sure(expr) else ""  # an index that does not overflow
         return writer.do(f"{word}{flag} {writer.type(expr.dtype)} {', '.join(values)}")
 
     return row
