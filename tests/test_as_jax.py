@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from harness import refused
 
 import minijit
 from minijit import jax_modules
@@ -79,10 +80,8 @@ def test_what_is_missing_says_so_when_it_is_used():
         class Kernel(pl.BlockSpec):
             blocks: "pl.BlockSpec | None" = None
 
-        with pytest.raises(NotImplementedError, match="which JAX has.*shard_map"):
-            smap(abs)
-        with pytest.raises(NotImplementedError, match="jax.experimental.pallas.call"):
-            pl.call(1)
+        refused(NotImplementedError, "which JAX has.*shard_map", smap, abs)
+        refused(NotImplementedError, "jax.experimental.pallas.call", pl.call, 1)
         with pytest.raises(AttributeError, match="jax._src.anything"):
             anything.deeper  # noqa: B018
         with pytest.raises(AttributeError, match="BlockSpec"):
@@ -113,8 +112,7 @@ def test_after_the_block_everything_is_as_before(tmp_path, monkeypatch):
 
 def test_jax_itself_is_not_replaced(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", type(sys)("jax"))
-    with pytest.raises(ImportError, match="before anything that imports jax"):
-        jax_modules.install()
+    refused(ImportError, "before anything that imports jax", jax_modules.install)
 
 
 def run(*arguments, cwd):

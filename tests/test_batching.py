@@ -166,24 +166,21 @@ def test_every_primitive_is_batched_by_a_case():
 integers = np.array([5, -3, 0, 12], np.int32)
 
 
-@pytest.mark.parametrize(
-    "f, args",
-    [
-        (lambda x: lax.argmax(x, 0, "int32"), [np.array([[1.0, 3], [2, 0]])]),
-        (lambda x: lax.argmin(x, 1, "int32"), [np.array([[1.0, 3], [2, 0]])]),
-        (lambda x: lax.reduce_and(x, (0,)), [np.array([[True, False], [True, True]])]),
-        (lambda x: lax.reduce_or(x, (1,)), [np.array([[True, False], [False, False]])]),
-        (lambda x: lax.reduce_xor(x, (0,)), [integers]),
-        (lax.bitwise_not, [integers]),
-        (lax.bitwise_and, [integers, integers[::-1]]),
-        (lax.bitwise_or, [integers, integers[::-1]]),
-        (lax.bitwise_xor, [integers, integers[::-1]]),
-        *[(f, [np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0])])
-          for f in (lax.eq, lax.ne, lax.lt, lax.le, lax.gt, lax.ge)],
-        (lambda x: lax.select_n(x, np.zeros(3), np.ones(3)), [np.array(True)]),
-        (lambda x: lax.iota("int32", 3), [np.ones(2)]),
-    ],
-)
+@pytest.mark.parametrize("f, args", [
+    (lambda x: lax.argmax(x, 0, "int32"), [np.array([[1.0, 3], [2, 0]])]),
+    (lambda x: lax.argmin(x, 1, "int32"), [np.array([[1.0, 3], [2, 0]])]),
+    (lambda x: lax.reduce_and(x, (0,)), [np.array([[True, False], [True, True]])]),
+    (lambda x: lax.reduce_or(x, (1,)), [np.array([[True, False], [False, False]])]),
+    (lambda x: lax.reduce_xor(x, (0,)), [integers]),
+    (lax.bitwise_not, [integers]),
+    (lax.bitwise_and, [integers, integers[::-1]]),
+    (lax.bitwise_or, [integers, integers[::-1]]),
+    (lax.bitwise_xor, [integers, integers[::-1]]),
+    *[(f, [np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0])])
+      for f in (lax.eq, lax.ne, lax.lt, lax.le, lax.gt, lax.ge)],
+    (lambda x: lax.select_n(x, np.zeros(3), np.ones(3)), [np.array(True)]),
+    (lambda x: lax.iota("int32", 3), [np.ones(2)]),
+])  # fmt: skip
 def test_integers_bools_and_constants(f, args):
     check_lanes(f, args)
 
@@ -214,23 +211,20 @@ def check_lanes(f, args):
 x4 = np.array([1.0, 2.0, 4.0, 9.0])
 
 
-@pytest.mark.parametrize(
-    "f, wanted",
-    [
-        (lambda x: psum(x, "i"), [16] * 4),
-        (lambda x: pmean(x, "i"), [4] * 4),
-        (lambda x: pmax(x, "i"), [9] * 4),
-        (lambda x: pmin(x, "i"), [1] * 4),
-        (lambda x: x - pmean(x, "i"), [-3, -2, 0, 5]),
-        (lambda x: axis_index("i"), [0, 1, 2, 3]),
-        (lambda x: x * axis_index("i"), [0, 2, 8, 27]),
-        (lambda x: psum(1, "i"), [4] * 4),
-        (lambda x: psum(np.float64(1.5), "i"), [6] * 4),
-        (lambda x: all_gather(x, "i"), [x4.tolist()] * 4),
-        (lambda x: psum({"a": x, "b": (x, 2)}, "i")["b"][1], [8] * 4),
-        (lambda x: x / axis_size("i"), [0.25, 0.5, 1, 2.25]),
-    ],
-)
+@pytest.mark.parametrize("f, wanted", [
+    (lambda x: psum(x, "i"), [16] * 4),
+    (lambda x: pmean(x, "i"), [4] * 4),
+    (lambda x: pmax(x, "i"), [9] * 4),
+    (lambda x: pmin(x, "i"), [1] * 4),
+    (lambda x: x - pmean(x, "i"), [-3, -2, 0, 5]),
+    (lambda x: axis_index("i"), [0, 1, 2, 3]),
+    (lambda x: x * axis_index("i"), [0, 2, 8, 27]),
+    (lambda x: psum(1, "i"), [4] * 4),
+    (lambda x: psum(np.float64(1.5), "i"), [6] * 4),
+    (lambda x: all_gather(x, "i"), [x4.tolist()] * 4),
+    (lambda x: psum({"a": x, "b": (x, 2)}, "i")["b"][1], [8] * 4),
+    (lambda x: x / axis_size("i"), [0.25, 0.5, 1, 2.25]),
+])  # fmt: skip
 def test_collectives(f, wanted):
     for g in (f, jit(f), lambda x: jit(f)(x)):
         assert vmap(g, axis_name="i")(x4).tolist() == wanted

@@ -395,30 +395,27 @@ def test_a_draft_has_the_parts_of_a_chapter(book: Book):
     assert "style.matrix(1)" in text and "## Exercises" in text
 
 
-@pytest.mark.parametrize(
-    "old, new, told",
-    [
-        ('brings = ["toy/trace/words.py"]\n', "",
-         "toy/trace/words.py is neither built nor brought by a chapter: docstring"),
-        ('id = 3\n', 'id = 3\nbrings = ["toy/trace/words.py"]\n',
-         "toy/trace/words.py: chapter 3 brings a part, but no line is"),
-        ('"toy/trace/more.py", "toy/numpy.py"]', '"toy/trace/more.py"]',
-         "toy/numpy.py: book.toml does not list it in chapter 1"),
-        ('["toy/trace/words.py"]', '["toy/trace/words.py", "toy/trace/words.py"]',
-         "toy/trace/words.py: chapter 1 lists it twice"),
-        ('["toy/trace/words.py"]', '["toy/trace/words.py", "toy/no.py"]',
-         "chapter 1 brings toy/no.py: no such file"),
-        ('["toy/transform/lin.py"]', '["toy/transform/lin.py", "toy/__init__.py"]',
-         "toy/__init__.py: it wires the others, so no chapter lists it"),
-        ('["toy/__init__.py"]', '["toy/__init__.py", "toy/new.py"]',
-         "toy/new.py, which is to wire the others, is not there"),
-        ("after = 2", "after = 7", "tour walk is for readers of chapter 7: no such"),
-        ('id = 3\n', 'id = 3\nexceptions = { speed = "why" }\n',
-         "chapter 3 is excused from speed: the rules are cells, stretch, lines"),
-        ('id = 3\n', 'id = 3\nexceptions = { lines = " " }\n',
-         "chapter 3 is excused from lines without a reason"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("old, new, told", [
+    ('brings = ["toy/trace/words.py"]\n', "",
+     "toy/trace/words.py is neither built nor brought by a chapter: docstring"),
+    ('id = 3\n', 'id = 3\nbrings = ["toy/trace/words.py"]\n',
+     "toy/trace/words.py: chapter 3 brings a part, but no line is"),
+    ('"toy/trace/more.py", "toy/numpy.py"]', '"toy/trace/more.py"]',
+     "toy/numpy.py: book.toml does not list it in chapter 1"),
+    ('["toy/trace/words.py"]', '["toy/trace/words.py", "toy/trace/words.py"]',
+     "toy/trace/words.py: chapter 1 lists it twice"),
+    ('["toy/trace/words.py"]', '["toy/trace/words.py", "toy/no.py"]',
+     "chapter 1 brings toy/no.py: no such file"),
+    ('["toy/transform/lin.py"]', '["toy/transform/lin.py", "toy/__init__.py"]',
+     "toy/__init__.py: it wires the others, so no chapter lists it"),
+    ('["toy/__init__.py"]', '["toy/__init__.py", "toy/new.py"]',
+     "toy/new.py, which is to wire the others, is not there"),
+    ("after = 2", "after = 7", "tour walk is for readers of chapter 7: no such"),
+    ('id = 3\n', 'id = 3\nexceptions = { speed = "why" }\n',
+     "chapter 3 is excused from speed: the rules are cells, stretch, lines"),
+    ('id = 3\n', 'id = 3\nexceptions = { lines = " " }\n',
+     "chapter 3 is excused from lines without a reason"),
+])  # fmt: skip
 def test_book_toml_must_say_it_once(book: Book, old: str, new: str, told: str):
     book_toy.edit(book, "book.toml", old, new)
     found = check(read_book(book.root))

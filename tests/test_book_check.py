@@ -326,32 +326,29 @@ RAISES = {"tags": ["raises-exception"]}
 MAGIC = {"output_type": "stream", "name": "stderr", "text": ["UsageError: Cell magic"]}
 
 
-@pytest.mark.parametrize(
-    "text, values, told",
-    [
-        ("%%build toy/trace/more", {"execution_count": None}, "was not run"),
-        ("%%build toy/trace/more", {"execution_count": 7}, "not in order"),
-        ("%%build toy/trace/more", {"outputs": [MAGIC]}, "something went to stderr"),
-        ("from toy", {"outputs": [ERROR]}, "raised E, without the tag"),
-        ("from toy", {"outputs": [STDERR]}, "something went to stderr"),
-        ("from toy", {"outputs": [SHOWN]}, "an output holds an address"),
-        ("from toy", {"outputs": [PLACE]}, "a path of the machine it ran on"),
-        ("from toy", {"outputs": [WIDE]}, "a line of 101 columns, more than 100"),
-        ("from toy", {"outputs": [PICTURE]}, "the cell below has no caption"),
-        ("from toy", {"source": "f(fontsize=8)"}, "smaller than 9 points"),
-        ("from toy", {"source": "a.text(1, 'b', size=7)"}, "smaller than 9 points"),
-        ("from toy", {"metadata": RAISES}, "no error is stored"),
-        ("from toy", {"metadata": {"tags": ["nbval-skip"]}}, "told to look away"),
-        ("from toy", {"source": "# NBVAL_IGNORE_OUTPUT\n1"}, "told to look away"),
-        ("from toy", {"metadata": {"tags": ["volatile"]}, "outputs": [
-            {"output_type": "stream", "name": "stdout", "text": ["1.3 s"]}]},
-         "a volatile cell may only show pictures"),
-        ("%load_ext", {"source": "%load_ext x"}, "must say `%chapter 1s` once"),
-        ("%load_ext", {"source": "%chapter 2"}, "must say `%chapter 1s` once"),
-        ("# 1s More", {"source": "More"}, "has 0 H1 headings"),
-        ("# 1s More", {"source": "# More\n\n# And more"}, "has 2 H1 headings"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text, values, told", [
+    ("%%build toy/trace/more", {"execution_count": None}, "was not run"),
+    ("%%build toy/trace/more", {"execution_count": 7}, "not in order"),
+    ("%%build toy/trace/more", {"outputs": [MAGIC]}, "something went to stderr"),
+    ("from toy", {"outputs": [ERROR]}, "raised E, without the tag"),
+    ("from toy", {"outputs": [STDERR]}, "something went to stderr"),
+    ("from toy", {"outputs": [SHOWN]}, "an output holds an address"),
+    ("from toy", {"outputs": [PLACE]}, "a path of the machine it ran on"),
+    ("from toy", {"outputs": [WIDE]}, "a line of 101 columns, more than 100"),
+    ("from toy", {"outputs": [PICTURE]}, "the cell below has no caption"),
+    ("from toy", {"source": "f(fontsize=8)"}, "smaller than 9 points"),
+    ("from toy", {"source": "a.text(1, 'b', size=7)"}, "smaller than 9 points"),
+    ("from toy", {"metadata": RAISES}, "no error is stored"),
+    ("from toy", {"metadata": {"tags": ["nbval-skip"]}}, "told to look away"),
+    ("from toy", {"source": "# NBVAL_IGNORE_OUTPUT\n1"}, "told to look away"),
+    ("from toy", {"metadata": {"tags": ["volatile"]}, "outputs": [
+        {"output_type": "stream", "name": "stdout", "text": ["1.3 s"]}]},
+     "a volatile cell may only show pictures"),
+    ("%load_ext", {"source": "%load_ext x"}, "must say `%chapter 1s` once"),
+    ("%load_ext", {"source": "%chapter 2"}, "must say `%chapter 1s` once"),
+    ("# 1s More", {"source": "More"}, "has 0 H1 headings"),
+    ("# 1s More", {"source": "# More\n\n# And more"}, "has 2 H1 headings"),
+])  # fmt: skip
 def test_a_run_cannot_pass_in_vain(book: Book, text: str, values: Any, told: str):
     change(book, "1s", lambda cells: spoil(find(cells, text), **values))
     assert any(told in c for c in check(book)), check(book)
@@ -483,18 +480,15 @@ def test_a_new_notebook_keeps_ids_and_outputs_of_what_stays(book: Book):
     assert same and all(now[i]["outputs"] == before[i]["outputs"] for i in same)
 
 
-@pytest.mark.parametrize(
-    "old, new, told",
-    [
-        (": Primitive", ": Primitiv", "no Primitiv below; the next statement"),
-        (": Array.__rmul__", ": array",
-         "the cell goes on with class Array, so it cannot"),
-        ("toy/numpy.py :", "toy/trace/more.py :", "chapter 1 builds no part of"),
-        ("toy/numpy.py :", "toy/nothing.py :",
-         "there is no library file toy/nothing.py"),
-        ("toy/numpy.py :", "toy/trace/core.py :", "nothing is left for a cell"),
-    ],
-)
+@pytest.mark.parametrize("old, new, told", [
+    (": Primitive", ": Primitiv", "no Primitiv below; the next statement"),
+    (": Array.__rmul__", ": array",
+     "the cell goes on with class Array, so it cannot"),
+    ("toy/numpy.py :", "toy/trace/more.py :", "chapter 1 builds no part of"),
+    ("toy/numpy.py :", "toy/nothing.py :",
+     "there is no library file toy/nothing.py"),
+    ("toy/numpy.py :", "toy/trace/core.py :", "nothing is left for a cell"),
+])  # fmt: skip
 def test_wrong_placeholders_are_named(book: Book, old: str, new: str, told: str):
     before = book.notebook(book.chapter("1")).read_text()
     text = book_toy.CHAPTER_1.replace(old, new, 1)

@@ -296,33 +296,30 @@ def test_exercises_are_in_order(book: Book):
     assert done.returncode == 0 and done.stdout == "exercises: in order\n"
 
 
-@pytest.mark.parametrize(
-    "file, old, new, told",
-    [
-        (SOLUTION, "return mul(x, mul(x, x))", "return mul(x, x)",
-         WHERE + "the solution is not yet: cube(2.0)\n  came      4.0\n"),
-        (SOLUTION, '    """Multiply twice."""\n', "",
-         WHERE + "there is no hint (the docstring of its check)"),
-        (SOLUTION, "def check_cube", "def check_square",
-         WHERE + "the solutions lack cube or check_cube"),
-        (SOLUTION, "Multiply twice.", "the next try",
-         WHERE + "the chapter does not show"),
-        (SOLUTION, "    assert cube(2.0) == 8.0", BLIND,
-         WHERE + "only 1 different messages of"),
-        (SOLUTION, "== 8.0", "== 8.0, 'return mul(x, mul(x, x))'",
-         WHERE + "a wrong answer's message gives `return mul(x, mul(x, x))` away"),
-        (SOLUTION, "return mul(x, mul(x, x))", "return Path and mul(x, mul(x, x))",
-         WHERE + "the solution uses Path; import that in the stub's cell"),
-        (SOLUTION, "def check_cube", "check_square = len\n\n\ndef check_cube",
-         "chapter 1: no `%check square`"),
-        ("chapters/01_values.ipynb", '"exercise"', '"other"',
-         WHERE + "no cell tagged `exercise` defines cube"),
-        ("chapters/01_values.ipynb", '"    ..."', '"    return x**3"',
-         WHERE + "the stub is right already"),
-        ("chapters/01_values.ipynb", '"not yet: `cube` is empty', '"right `cube` is',
-         WHERE + "the chapter does not show `not yet: <case>` but 'right"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("file, old, new, told", [
+    (SOLUTION, "return mul(x, mul(x, x))", "return mul(x, x)",
+     WHERE + "the solution is not yet: cube(2.0)\n  came      4.0\n"),
+    (SOLUTION, '    """Multiply twice."""\n', "",
+     WHERE + "there is no hint (the docstring of its check)"),
+    (SOLUTION, "def check_cube", "def check_square",
+     WHERE + "the solutions lack cube or check_cube"),
+    (SOLUTION, "Multiply twice.", "the next try",
+     WHERE + "the chapter does not show"),
+    (SOLUTION, "    assert cube(2.0) == 8.0", BLIND,
+     WHERE + "only 1 different messages of"),
+    (SOLUTION, "== 8.0", "== 8.0, 'return mul(x, mul(x, x))'",
+     WHERE + "a wrong answer's message gives `return mul(x, mul(x, x))` away"),
+    (SOLUTION, "return mul(x, mul(x, x))", "return Path and mul(x, mul(x, x))",
+     WHERE + "the solution uses Path; import that in the stub's cell"),
+    (SOLUTION, "def check_cube", "check_square = len\n\n\ndef check_cube",
+     "chapter 1: no `%check square`"),
+    ("chapters/01_values.ipynb", '"exercise"', '"other"',
+     WHERE + "no cell tagged `exercise` defines cube"),
+    ("chapters/01_values.ipynb", '"    ..."', '"    return x**3"',
+     WHERE + "the stub is right already"),
+    ("chapters/01_values.ipynb", '"not yet: `cube` is empty', '"right `cube` is',
+     WHERE + "the chapter does not show `not yet: <case>` but 'right"),
+])  # fmt: skip
 def test_exercises_out_of_order(staged: Book, file: str, old: str, new: str, told: str):
     assert judge(staged, staged.chapter("1")) == []
     book_toy.edit(staged, file, old, new)
@@ -444,20 +441,17 @@ def test_colours_take_no_room_in_a_message():
     assert tracebacks.folded_line(coloured) == [first, *rest]
 
 
-@pytest.mark.parametrize(
-    "here, there, same",
-    [
-        ("[0.7310586  0.26894143 0.  ]", "[0.7310586 0.2689414 0.        ]", True),
-        ("mul b 0.9092974:f32[]", "mul b 0.9092973:f32[]", True),
-        ("2718.2812 in 3 steps", "2718.282 in 3 steps", True),
-        ("2718.2812 in 3 steps", "2718.282 in 4 steps", False),
-        ("0.0757", "0.0758", False),
-        ("1.5 nan", "1.5 inf", False),
-        ("1.5 nan", "1.5  nan", False),
-        ("[1.5]", "[1.5 2.5]", False),
-        ("1.5e-3", "1.5e-4", False),
-    ],
-)
+@pytest.mark.parametrize("here, there, same", [
+    ("[0.7310586  0.26894143 0.  ]", "[0.7310586 0.2689414 0.        ]", True),
+    ("mul b 0.9092974:f32[]", "mul b 0.9092973:f32[]", True),
+    ("2718.2812 in 3 steps", "2718.282 in 3 steps", True),
+    ("2718.2812 in 3 steps", "2718.282 in 4 steps", False),
+    ("0.0757", "0.0758", False),
+    ("1.5 nan", "1.5 inf", False),
+    ("1.5 nan", "1.5  nan", False),
+    ("[1.5]", "[1.5 2.5]", False),
+    ("1.5e-3", "1.5e-4", False),
+])  # fmt: skip
 def test_the_last_digits_of_another_cpu_are_no_difference(here, there, same):
     assert run.same_but_for_rounding(here, there.splitlines(True)) is same
     new, old = {"text": here}, {"text": there.splitlines(True)}

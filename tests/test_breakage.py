@@ -11,16 +11,13 @@ from minijit.errors import ConcretizationTypeError, TracerArrayConversionError
 pytestmark = pytest.mark.chapter(16)
 
 
-@pytest.mark.parametrize(
-    "loses, error",
-    [
-        (lambda x: np.sin(x), TracerArrayConversionError),
-        (lambda x: x * np.asarray(x), TracerArrayConversionError),
-        (lambda x: jnp.sum(jnp.asarray(np.array([x, x]))), TracerArrayConversionError),
-        (lambda x: x * float(x), ConcretizationTypeError),
-        (lambda x: x * x.tolist(), ConcretizationTypeError),
-    ],
-)
+@pytest.mark.parametrize("loses, error", [
+    (lambda x: np.sin(x), TracerArrayConversionError),
+    (lambda x: x * np.asarray(x), TracerArrayConversionError),
+    (lambda x: jnp.sum(jnp.asarray(np.array([x, x]))), TracerArrayConversionError),
+    (lambda x: x * float(x), ConcretizationTypeError),
+    (lambda x: x * x.tolist(), ConcretizationTypeError),
+])  # fmt: skip
 def test_no_gradient_is_lost_in_a_conversion(loses, error):
     for transform in (mj.grad, mj.value_and_grad, lambda f: mj.jit(mj.grad(f))):
         with pytest.raises(error, match="Instead: "):

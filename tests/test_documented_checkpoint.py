@@ -204,25 +204,22 @@ def test_the_function_keeps_its_name():
     assert remat(fun=layer)(weights[0], x).shape == (5,)
 
 
-@pytest.mark.parametrize(
-    "call, kind, words",
-    [
-        (lambda: checkpoint(jnp.sin, concrete=True), NotImplementedError,
-         ["concrete", "static_argnums"]),
-        (lambda: checkpoint(jnp.sin, policy=3), TypeError, ["policy", "3"]),
-        (lambda: checkpoint(lambda x: x, static_argnums=2)(1.0), ValueError,
-         ["static_argnums=(2,)", "1 positional", "test_documented_checkpoint"]),
-        (lambda: grad(checkpoint(jnp.sin, policy=policies.save_only_these_names))(1.0),
-         TypeError, ["save_only_these_names", "sin"]),
-        (lambda: grad(checkpoint(jnp.sin, policy=lambda *a, **k: None))(1.0),
-         TypeError, ["True or False", "None"]),
-        (lambda: policies.save_and_offload_only_these_names(
-            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a", "b"],
-            offload_src="device", offload_dst="pinned_host"),
-         ValueError, ["not both", "['a']"]),
-        (lambda: grad(checkpoint(lambda x: x if x > 0 else -x))(1.0),
-         TypeError, ["checkpoint", "lambda"]),
-    ],
-)
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: checkpoint(jnp.sin, concrete=True), NotImplementedError,
+     ["concrete", "static_argnums"]),
+    (lambda: checkpoint(jnp.sin, policy=3), TypeError, ["policy", "3"]),
+    (lambda: checkpoint(lambda x: x, static_argnums=2)(1.0), ValueError,
+     ["static_argnums=(2,)", "1 positional", "test_documented_checkpoint"]),
+    (lambda: grad(checkpoint(jnp.sin, policy=policies.save_only_these_names))(1.0),
+     TypeError, ["save_only_these_names", "sin"]),
+    (lambda: grad(checkpoint(jnp.sin, policy=lambda *a, **k: None))(1.0),
+     TypeError, ["True or False", "None"]),
+    (lambda: policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a", "b"],
+        offload_src="device", offload_dst="pinned_host"),
+     ValueError, ["not both", "['a']"]),
+    (lambda: grad(checkpoint(lambda x: x if x > 0 else -x))(1.0),
+     TypeError, ["checkpoint", "lambda"]),
+])  # fmt: skip
 def test_errors(call, kind, words):
     refused(kind, words, call)

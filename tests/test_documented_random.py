@@ -68,46 +68,43 @@ keys = random.split(random.key(2), (3, 4))
 data = words(keys)
 
 
-@pytest.mark.parametrize(
-    "act, on_words",
-    [
-        (lambda k: jnp.stack([k[0], k[2]], 1), lambda d: np.stack([d[0], d[2]], 1)),
-        (lambda k: jnp.concatenate([k, k[:1]]), lambda d: np.concatenate([d, d[:1]])),
-        (lambda k: jnp.concatenate([k, k], -1),
-         lambda d: np.concatenate([d, d], 1)),
-        (lambda k: jnp.where(np.eye(3, 4, dtype=bool), k, k[::-1, ::-1]),
-         lambda d: np.where(np.eye(3, 4, dtype=bool)[..., None], d, d[::-1, ::-1])),
-        (lambda k: jnp.where(True, k[0], k[1]), lambda d: d[0]),
-        (lambda k: k[1], lambda d: d[1]),
-        (lambda k: k[1, 2], lambda d: d[1, 2]),
-        (lambda k: k[:, 1:], lambda d: d[:, 1:]),
-        (lambda k: k[..., 0], lambda d: d[:, 0]),
-        (lambda k: k[None], lambda d: d[None]),
-        (lambda k: k[:1].squeeze(), lambda d: d[0]),
-        (lambda k: k.copy(), lambda d: d),
-        (lambda k: k.reshape(2, -1), lambda d: d.reshape(2, 6, 2)),
-        (lambda k: jnp.ravel(k), lambda d: d.reshape(12, 2)),
-        (lambda k: k.T, lambda d: d.transpose(1, 0, 2)),
-        (lambda k: jnp.swapaxes(k, 0, -1), lambda d: d.transpose(1, 0, 2)),
-        (lambda k: jnp.expand_dims(k, -1), lambda d: d[:, :, None]),
-        (lambda k: jnp.broadcast_to(k[0], (2, 4)), lambda d: np.stack([d[0]] * 2)),
-        (lambda k: jnp.take(k, np.array([3, 0]), 1), lambda d: d[:, [3, 0]]),
-        (lambda k: k[np.array([0, 2]), np.array([1, 3])],
-         lambda d: d[[0, 2], [1, 3]]),
-        (lambda k: k.at[0, 1].set(k[2, 2]),
-         lambda d: np.concatenate([[d[0, 0]], [d[2, 2]], d[0, 2:], *d[1:]]).reshape(
-             3, 4, 2)),
-        (lambda k: jnp.flip(k, 1), lambda d: d[:, ::-1]),
-        (lambda k: jnp.roll(k, 1, 0), lambda d: np.roll(d, 1, 0)),
-        (lambda k: jnp.tile(k[0], 2), lambda d: np.concatenate([d[0], d[0]])),
-        (lambda k: jnp.repeat(k[0], 2), lambda d: np.repeat(d[0], 2, 0)),
-        (lambda k: jnp.array([k[0, 0], k[1, 1]]),
-         lambda d: np.stack([d[0, 0], d[1, 1]])),
-        (lambda k: lax.dynamic_slice(k, (1, 2), (2, 2)), lambda d: d[1:, 2:]),
-        (lambda k: lax.select(True, k, k[::-1]), lambda d: d),
-        (lambda k: jnp.zeros_like(k), lambda d: 0 * d),
-    ],
-)
+@pytest.mark.parametrize("act, on_words", [
+    (lambda k: jnp.stack([k[0], k[2]], 1), lambda d: np.stack([d[0], d[2]], 1)),
+    (lambda k: jnp.concatenate([k, k[:1]]), lambda d: np.concatenate([d, d[:1]])),
+    (lambda k: jnp.concatenate([k, k], -1),
+     lambda d: np.concatenate([d, d], 1)),
+    (lambda k: jnp.where(np.eye(3, 4, dtype=bool), k, k[::-1, ::-1]),
+     lambda d: np.where(np.eye(3, 4, dtype=bool)[..., None], d, d[::-1, ::-1])),
+    (lambda k: jnp.where(True, k[0], k[1]), lambda d: d[0]),
+    (lambda k: k[1], lambda d: d[1]),
+    (lambda k: k[1, 2], lambda d: d[1, 2]),
+    (lambda k: k[:, 1:], lambda d: d[:, 1:]),
+    (lambda k: k[..., 0], lambda d: d[:, 0]),
+    (lambda k: k[None], lambda d: d[None]),
+    (lambda k: k[:1].squeeze(), lambda d: d[0]),
+    (lambda k: k.copy(), lambda d: d),
+    (lambda k: k.reshape(2, -1), lambda d: d.reshape(2, 6, 2)),
+    (lambda k: jnp.ravel(k), lambda d: d.reshape(12, 2)),
+    (lambda k: k.T, lambda d: d.transpose(1, 0, 2)),
+    (lambda k: jnp.swapaxes(k, 0, -1), lambda d: d.transpose(1, 0, 2)),
+    (lambda k: jnp.expand_dims(k, -1), lambda d: d[:, :, None]),
+    (lambda k: jnp.broadcast_to(k[0], (2, 4)), lambda d: np.stack([d[0]] * 2)),
+    (lambda k: jnp.take(k, np.array([3, 0]), 1), lambda d: d[:, [3, 0]]),
+    (lambda k: k[np.array([0, 2]), np.array([1, 3])],
+     lambda d: d[[0, 2], [1, 3]]),
+    (lambda k: k.at[0, 1].set(k[2, 2]),
+     lambda d: np.concatenate([[d[0, 0]], [d[2, 2]], d[0, 2:], *d[1:]]).reshape(
+         3, 4, 2)),
+    (lambda k: jnp.flip(k, 1), lambda d: d[:, ::-1]),
+    (lambda k: jnp.roll(k, 1, 0), lambda d: np.roll(d, 1, 0)),
+    (lambda k: jnp.tile(k[0], 2), lambda d: np.concatenate([d[0], d[0]])),
+    (lambda k: jnp.repeat(k[0], 2), lambda d: np.repeat(d[0], 2, 0)),
+    (lambda k: jnp.array([k[0, 0], k[1, 1]]),
+     lambda d: np.stack([d[0, 0], d[1, 1]])),
+    (lambda k: lax.dynamic_slice(k, (1, 2), (2, 2)), lambda d: d[1:, 2:]),
+    (lambda k: lax.select(True, k, k[::-1]), lambda d: d),
+    (lambda k: jnp.zeros_like(k), lambda d: 0 * d),
+])  # fmt: skip
 def test_keys_move_like_other_elements(act, on_words):
     same_keys(act(keys), on_words(data))
     same_keys(jit(act)(keys), on_words(data))
@@ -161,28 +158,25 @@ def test_no_keys_at_all():
     assert "key<fry>" in repr(none)
 
 
-@pytest.mark.parametrize(
-    "act, words",
-    [
-        (lambda k: k + 1, ["add", "key<fry>, int32"]),
-        (lambda k: 2.0 * k, ["multiply", "float32, key<fry>"]),
-        (lambda k: k == 0, ["equal", "key<fry>, int32"]),
-        (lambda k: -k, ["does not accept dtype", "key<fry>"]),
-        (lambda k: k < k, ["does not accept dtype", "key<fry>"]),
-        (lambda k: bool(k[0]), ["cannot be converted to boolean"]),
-        (lambda k: len(k[0]), ["unsized"]),
-        (lambda k: iter(k[0]), ["0-d"]),
-        (lambda k: jnp.sin(k), ["sin", "key<fry>"]),
-        (lambda k: jnp.sum(k), ["reduce_sum", "key<fry>"]),
-        (lambda k: jnp.sort(k), ["sort", "key<fry>"]),
-        (lambda k: k.astype("int32"), ["key<fry> to int32", "test_documented"]),
-        (lambda k: lax.neg(k), ["neg", "key<fry>"]),
-        (lambda k: int(k[0]), ["key_data"]),
-        (lambda k: float(k[0]), ["key_data"]),
-        (lambda k: k.tolist(), ["key_data"]),
-        (lambda k: np.add(np.asarray(k), 1), ["key_data"]),
-    ],
-)
+@pytest.mark.parametrize("act, words", [
+    (lambda k: k + 1, ["add", "key<fry>, int32"]),
+    (lambda k: 2.0 * k, ["multiply", "float32, key<fry>"]),
+    (lambda k: k == 0, ["equal", "key<fry>, int32"]),
+    (lambda k: -k, ["does not accept dtype", "key<fry>"]),
+    (lambda k: k < k, ["does not accept dtype", "key<fry>"]),
+    (lambda k: bool(k[0]), ["cannot be converted to boolean"]),
+    (lambda k: len(k[0]), ["unsized"]),
+    (lambda k: iter(k[0]), ["0-d"]),
+    (lambda k: jnp.sin(k), ["sin", "key<fry>"]),
+    (lambda k: jnp.sum(k), ["reduce_sum", "key<fry>"]),
+    (lambda k: jnp.sort(k), ["sort", "key<fry>"]),
+    (lambda k: k.astype("int32"), ["key<fry> to int32", "test_documented"]),
+    (lambda k: lax.neg(k), ["neg", "key<fry>"]),
+    (lambda k: int(k[0]), ["key_data"]),
+    (lambda k: float(k[0]), ["key_data"]),
+    (lambda k: k.tolist(), ["key_data"]),
+    (lambda k: np.add(np.asarray(k), 1), ["key_data"]),
+])  # fmt: skip
 def test_there_is_no_arithmetic_on_keys(act, words):
     refused(TypeError, words, act, keys[0])
 
@@ -201,25 +195,22 @@ def test_binomial_edges():
     assert each.tolist() == np.stack(wanted).tolist()
 
 
-@pytest.mark.parametrize(
-    "call, kind, words",
-    [
-        (lambda k: random.multivariate_normal(k, np.float32(1), np.eye(1)),
-         ValueError, ["mean.ndim"]),
-        (lambda k: random.multivariate_normal(k, np.ones(2), np.ones(2)),
-         ValueError, ["cov.ndim"]),
-        (lambda k: random.multivariate_normal(k, np.ones(2), np.eye(3)),
-         ValueError, ["n=2", "(3, 3)"]),
-        (lambda k: random.multivariate_normal(k, np.ones(2), np.eye(2), method="lu"),
-         ValueError, ["method", "cholesky"]),
-        (lambda k: random.multivariate_normal(k, np.ones((3, 2)), np.eye(2), (5,)),
-         ValueError, ["broadcast", "(5,)"]),
-        (lambda k: random.binomial(k, 3, 0.5, dtype=int), ValueError, ["float dtype"]),
-        (lambda k: random.binomial(k, np.ones(2), 0.5, (3,)), ValueError, ["(3,)"]),
-        (lambda k: random.binomial(random.split(k), 3, 0.5), ValueError,
-         ["single key", "vmap"]),
-    ],
-)
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda k: random.multivariate_normal(k, np.float32(1), np.eye(1)),
+     ValueError, ["mean.ndim"]),
+    (lambda k: random.multivariate_normal(k, np.ones(2), np.ones(2)),
+     ValueError, ["cov.ndim"]),
+    (lambda k: random.multivariate_normal(k, np.ones(2), np.eye(3)),
+     ValueError, ["n=2", "(3, 3)"]),
+    (lambda k: random.multivariate_normal(k, np.ones(2), np.eye(2), method="lu"),
+     ValueError, ["method", "cholesky"]),
+    (lambda k: random.multivariate_normal(k, np.ones((3, 2)), np.eye(2), (5,)),
+     ValueError, ["broadcast", "(5,)"]),
+    (lambda k: random.binomial(k, 3, 0.5, dtype=int), ValueError, ["float dtype"]),
+    (lambda k: random.binomial(k, np.ones(2), 0.5, (3,)), ValueError, ["(3,)"]),
+    (lambda k: random.binomial(random.split(k), 3, 0.5), ValueError,
+     ["single key", "vmap"]),
+])  # fmt: skip
 def test_errors_of_these_samplers(call, kind, words):
     refused(kind, words, call, random.key(0))
 

@@ -88,18 +88,15 @@ def test_each_lane_gets_its_part_of_the_sum():
     close(found, z.sum(0).reshape(3, 2))
 
 
-@pytest.mark.parametrize(
-    "f, words",
-    [
-        (lambda x: lax.ppermute(x, "i", [(0, 1), (2, 1)]), ["send once", "[(0, 1)"]),
-        (lambda x: lax.ppermute(x, "i", [(0, 9)]), ["3 lanes", "not there"]),
-        (lambda x: lax.pshuffle(x, "i", [0, 0, 1]), ["no permutation", "3 lanes"]),
-        (lambda x: lax.all_to_all(x, "i", 0, 0), ["size 3", "f32[4]"]),
-        (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), ["multiple of 3"]),
-        (lambda x: lax.all_to_all(x, "i", 3, 0), ["axis 3", "1 axes"]),
-        (lambda x: lax.psum_scatter(x, "i"), ["size 3", "psum_scatter"]),
-    ],
-)
+@pytest.mark.parametrize("f, words", [
+    (lambda x: lax.ppermute(x, "i", [(0, 1), (2, 1)]), ["send once", "[(0, 1)"]),
+    (lambda x: lax.ppermute(x, "i", [(0, 9)]), ["3 lanes", "not there"]),
+    (lambda x: lax.pshuffle(x, "i", [0, 0, 1]), ["no permutation", "3 lanes"]),
+    (lambda x: lax.all_to_all(x, "i", 0, 0), ["size 3", "f32[4]"]),
+    (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), ["multiple of 3"]),
+    (lambda x: lax.all_to_all(x, "i", 3, 0), ["axis 3", "1 axes"]),
+    (lambda x: lax.psum_scatter(x, "i"), ["size 3", "psum_scatter"]),
+])  # fmt: skip
 def test_errors_of_exchanges(f, words):
     x = np.ones((3, 4), np.float32)
     refused(ValueError, [*words, "test_documented_vmap.py"], over, f, x)
@@ -122,31 +119,25 @@ def test_what_all_calls_share_is_not_repeated():
     assert times(np.ones((1, 2, 3)), np.ones((1, 1, 3))).shape == (1, 1, 2)
 
 
-@pytest.mark.parametrize(
-    "call, kind, words",
-    [
-        (lambda f: f(np.ones((2, 3)), np.ones(4)), ValueError, ["'m'", "3", "4"]),
-        (lambda f: f(np.ones(3), np.ones(3)), ValueError, ["(3,)", "('n', 'm')"]),
-        (lambda f: f(np.ones(3)), TypeError, ["expected 2", "got 1"]),
-        (lambda f: f(np.ones(3), b=np.ones(3)), TypeError, ["keyword", "b"]),
-        (lambda f: f(None, np.ones(3)), ValueError, ["None", "('n', 'm')"]),
-        (lambda f: f(np.ones((5, 2, 3)), np.ones((4, 3))), ValueError,
-         ["(5,)", "(4,)"]),
-    ],
-)
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda f: f(np.ones((2, 3)), np.ones(4)), ValueError, ["'m'", "3", "4"]),
+    (lambda f: f(np.ones(3), np.ones(3)), ValueError, ["(3,)", "('n', 'm')"]),
+    (lambda f: f(np.ones(3)), TypeError, ["expected 2", "got 1"]),
+    (lambda f: f(np.ones(3), b=np.ones(3)), TypeError, ["keyword", "b"]),
+    (lambda f: f(None, np.ones(3)), ValueError, ["None", "('n', 'm')"]),
+    (lambda f: f(np.ones((5, 2, 3)), np.ones((4, 3))), ValueError,
+     ["(5,)", "(4,)"]),
+])  # fmt: skip
 def test_errors_of_shapes_and_arguments(call, kind, words):
     product = lambda a, b: jnp.dot(a, b)
     f = jnp.vectorize(product, signature="(n,m),(m)->(n)")
     refused(kind, words, call, f)
 
 
-@pytest.mark.parametrize(
-    "result, kind, words",
-    [
-        (lambda x: x.sum(), ValueError, ["shape ()", "('n',)"]),
-        (lambda x: x[1:], ValueError, ["'n'", "size 3", "size 2"]),
-    ],
-)
+@pytest.mark.parametrize("result, kind, words", [
+    (lambda x: x.sum(), ValueError, ["shape ()", "('n',)"]),
+    (lambda x: x[1:], ValueError, ["'n'", "size 3", "size 2"]),
+])  # fmt: skip
 def test_errors_of_results(result, kind, words):
     f = jnp.vectorize(result, signature="(n)->(n)")
     refused(kind, words, f, np.ones((2, 3)))

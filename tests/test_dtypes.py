@@ -92,16 +92,13 @@ def test_dtype_of_values_and_names():
         assert dtypes.dtype(1) == np.int64
 
 
-@pytest.mark.parametrize(
-    "value, error, text",
-    [
-        (None, ValueError, "Invalid argument to dtype: None"),
-        ([1, 2], TypeError, r"Cannot determine dtype of \[1, 2\]"),
-        (np.array(["a"]), TypeError, "with dtype <U1 is not a valid array type"),
-        ("datetime64[s]", TypeError, "with dtype datetime64"),
-        (np.array([None]), TypeError, "with dtype object"),
-    ],
-)
+@pytest.mark.parametrize("value, error, text", [
+    (None, ValueError, "Invalid argument to dtype: None"),
+    ([1, 2], TypeError, r"Cannot determine dtype of \[1, 2\]"),
+    (np.array(["a"]), TypeError, "with dtype <U1 is not a valid array type"),
+    ("datetime64[s]", TypeError, "with dtype datetime64"),
+    (np.array([None]), TypeError, "with dtype object"),
+])  # fmt: skip
 def test_what_has_no_dtype(value, error, text):
     refused(error, text, dtypes.dtype, value)
 

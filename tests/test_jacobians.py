@@ -78,15 +78,12 @@ def test_by_vmap_and_by_hand():
     np.testing.assert_allclose(jacfwd(f)(x), columns)
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: jacfwd(lambda x: x)(np.arange(3)), ["int64"]),
-        (lambda: jacrev(lambda x: x)(np.arange(3)), ["int64"]),
-        (lambda: jacrev(lambda x: x > 0)(x), ["real floating", "bool"]),
-        (lambda: jacfwd(lambda x: x, argnums=1)(x), ["argnums=1"]),
-        (lambda: jacrev(lambda x: x, holomorphic=True)(x), ["complex"]),
-    ],
-)
+@pytest.mark.parametrize("call, words", [
+    (lambda: jacfwd(lambda x: x)(np.arange(3)), ["int64"]),
+    (lambda: jacrev(lambda x: x)(np.arange(3)), ["int64"]),
+    (lambda: jacrev(lambda x: x > 0)(x), ["real floating", "bool"]),
+    (lambda: jacfwd(lambda x: x, argnums=1)(x), ["argnums=1"]),
+    (lambda: jacrev(lambda x: x, holomorphic=True)(x), ["complex"]),
+])  # fmt: skip
 def test_errors(call, words):
     refused(TypeError, words, call)

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit as mj
 from minijit.trace import primitives as lax
@@ -348,8 +349,7 @@ def test_a_misfit_outside_a_trace_leaves_the_line_to_python():
 def test_leaks_are_reported_with_where_they_were_made():
     kept = []
     mj.make_jaxpr(lambda x: kept.append(lax.sin(x)) or x)(1.0)
-    with pytest.raises(UnexpectedTracerError, match="kept.append"):
-        lax.sin(kept[0])
+    refused(UnexpectedTracerError, "kept.append", lax.sin, kept[0])
     with pytest.raises(UnexpectedTracerError, match="the traced function"):
         mj.make_jaxpr(lambda x: lax.add(x, kept[0]))(1.0)
 

@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from harness import in_a_process, in_threads, same_bits
+from harness import in_a_process, in_threads, refused, same_bits
 from test_compiled_functions import check, functions, run as run_case
 from test_scalar_math import cases as scalar_cases, grid, plain as plain_scalar
 
@@ -69,8 +69,7 @@ define double @f(double %x) {
   %y = call double @nobody_has(double %x)
   ret double %y
 }"""
-    with pytest.raises(MinijitError, match="has no functions nobody_has"):
-        llvm_engine.Code(text)
+    refused(MinijitError, "has no functions nobody_has", llvm_engine.Code, text)
 
 
 # ---- scalar operations
@@ -282,11 +281,9 @@ def test_llvm_is_the_default_and_as_text_has_both_forms():
     assert compiled.executable.native == "llvm"
     assert "def kernel_0(" in compiled.as_text()
     assert "define void @kernel_" in compiled.as_text("llvm")
-    with pytest.raises(ValueError, match="'mlir'.*'llvm'"):
-        compiled.as_text("mlir")
+    refused(ValueError, "'mlir'.*'llvm'", compiled.as_text, "mlir")
     plain = mj.jit(lambda x: x * 2 + 1, backend="plain").lower(x).compile()
-    with pytest.raises(ValueError, match="no text 'llvm'"):
-        plain.as_text("llvm")
+    refused(ValueError, "no text 'llvm'", plain.as_text, "llvm")
 
 
 def test_only_the_steps_of_a_total_may_be_regrouped():
@@ -391,15 +388,12 @@ print(llvm_target.host()[0], *sorted(used & {"%zmm", "%ymm", "vfm"}))
 
 
 @pytest.mark.chapter(25)
-@pytest.mark.parametrize(
-    "level, used",
-    [
-        ("x86-64-v2", ""),
-        ("x86-64-v3", " %ymm vfm"),
-        ("x86-64-v4", " %ymm %zmm vfm"),
-        ("i386", "MINIJIT_TARGET must be one of x86-64-v2, x86-64-v3, x86-64-v4, got"),
-    ],
-)
+@pytest.mark.parametrize("level, used", [
+    ("x86-64-v2", ""),
+    ("x86-64-v3", " %ymm vfm"),
+    ("x86-64-v4", " %ymm %zmm vfm"),
+    ("i386", "MINIJIT_TARGET must be one of x86-64-v2, x86-64-v3, x86-64-v4, got"),
+])  # fmt: skip
 def test_code_is_made_for_the_level_that_the_environment_names(tmp_path, level, used):
     told = dict(MINIJIT_TARGET=level, MINIJIT_CACHE_DIR=str(tmp_path))
     done = subprocess.run(

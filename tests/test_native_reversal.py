@@ -125,13 +125,10 @@ transformed = {
 with_branches = ("loop alone", "jvp", "linearize", "in a scan")
 
 
-@pytest.mark.parametrize(
-    "name, f",
-    [
-        *((name, looped(2)) for name in transformed),
-        *((name, nested(2)) for name in with_branches),
-    ],
-)
+@pytest.mark.parametrize("name, f", [
+    *((name, looped(2)) for name in transformed),
+    *((name, nested(2)) for name in with_branches),
+])  # fmt: skip
 def test_whatever_is_made_of_it_is_native(name, f):
     f = transformed[name](f)
     assert executors["plain"](mj.make_jaxpr(f)(x), "f").fallbacks == ()

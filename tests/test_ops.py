@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from harness import refused
 from test_batching import met_in_lanes
 from test_linearize import met_and_constant
 
@@ -88,20 +89,16 @@ def test_gathers_and_dynamic_slices_write_into_the_sum_so_far():
 # ---- errors
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda x: special.igamma_grad_a(x, 1.0), "igamma_grad_a by its parameter a"),
-        (lambda x: special.random_gamma_grad(x, 1.0), "gamma_grad by its param"),
-        (lambda x: special.random_gamma_grad(1.0, x), "gamma_grad by the sample"),
-        (lambda x: special.polygamma(x, 1.0), "polygamma by its order m"),
-        (lambda x: special.betainc(x, 2.0, 0.5), "betainc by its parameter a"),
-        (lambda x: rounding.nextafter(x, 2.0), "nextafter is not differentiable"),
-    ],
-)
+@pytest.mark.parametrize("call, words", [
+    (lambda x: special.igamma_grad_a(x, 1.0), "igamma_grad_a by its parameter a"),
+    (lambda x: special.random_gamma_grad(x, 1.0), "gamma_grad by its param"),
+    (lambda x: special.random_gamma_grad(1.0, x), "gamma_grad by the sample"),
+    (lambda x: special.polygamma(x, 1.0), "polygamma by its order m"),
+    (lambda x: special.betainc(x, 2.0, 0.5), "betainc by its parameter a"),
+    (lambda x: rounding.nextafter(x, 2.0), "nextafter is not differentiable"),
+])  # fmt: skip
 def test_no_derivative_says_which(call, words):
-    with pytest.raises(NotImplementedError, match=words):
-        jvp(call, (1.5,), (1.0,))
+    refused(NotImplementedError, words, jvp, call, (1.5,), (1.0,))
 
 
 def test_scatter_mul_of_repeated_indices_is_refused():

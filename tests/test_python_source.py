@@ -107,20 +107,17 @@ def test_equal_kernels_are_printed_once():
     assert len(names) > len(set(names)) == source.text.count("def kernel_")
 
 
-@pytest.mark.parametrize(
-    "dtype, value, name, definition",
-    [
-        ("float32", 0.1, "f32_0_1", "np.float32(0.1)"),
-        ("float32", -0.0, "f32_m0", "np.float32(-0.0)"),
-        ("float32", -np.inf, "f32_minf", "np.float32(-np.inf)"),
-        ("float64", 1e-5, "f64_1em05", "np.float64(1e-05)"),
-        ("float64", np.nan, "f64_nan", "np.float64(np.nan)"),
-        ("uint32", 2**32 - 1, "u32_4294967295", "np.uint32(4294967295)"),
-        ("int8", -128, "i8_m128", "np.int8(-128)"),
-        ("int64", 2**40, "i64_1099511627776", "np.int64(1099511627776)"),
-        ("float16", 0.5, "f32_0_5", "np.float32(0.5)"),
-    ],
-)
+@pytest.mark.parametrize("dtype, value, name, definition", [
+    ("float32", 0.1, "f32_0_1", "np.float32(0.1)"),
+    ("float32", -0.0, "f32_m0", "np.float32(-0.0)"),
+    ("float32", -np.inf, "f32_minf", "np.float32(-np.inf)"),
+    ("float64", 1e-5, "f64_1em05", "np.float64(1e-05)"),
+    ("float64", np.nan, "f64_nan", "np.float64(np.nan)"),
+    ("uint32", 2**32 - 1, "u32_4294967295", "np.uint32(4294967295)"),
+    ("int8", -128, "i8_m128", "np.int8(-128)"),
+    ("int64", 2**40, "i64_1099511627776", "np.int64(1099511627776)"),
+    ("float16", 0.5, "f32_0_5", "np.float32(0.5)"),
+])  # fmt: skip
 def test_constants_are_typed_and_keep_their_value(dtype, value, name, definition):
     constants = Constants()
     constant = Const(value, dtype)

@@ -62,91 +62,88 @@ def ones(x):
     return jnp.ones(x.shape, x.dtype)
 
 
-@pytest.mark.parametrize(
-    "f, x, want",
-    [
-        # arithmetic of floats: what is exact goes, what is not stays
-        (lambda x: x + 0.0, floats, "add"),
-        (lambda x: x + -0.0, floats, ""),
-        (lambda x: -0.0 + x, floats, ""),
-        (lambda x: x - 0.0, floats, ""),
-        (lambda x: x - -0.0, floats, "sub"),
-        (lambda x: 0.0 - x, floats, "sub"),
-        (lambda x: x - x, floats, "sub"),
-        (lambda x: x * 1.0, floats, ""),
-        (lambda x: x * ones(x), floats, ""),
-        (lambda x: x * 1.0, halves, ""),
-        (lambda x: x * 0.0, floats, "mul"),
-        (lambda x: x * -1.0, floats, "mul"),
-        (lambda x: x / 1.0, floats, ""),
-        (lambda x: x / 4.0, floats, "mul"),
-        (lambda x: x / -0.5, floats, "mul"),
-        (lambda x: x / 3.0, floats, "div"),
-        (lambda x: x / 1e-45, floats, "div"),
-        (lambda x: x / 2.0**-126, floats, "mul"),
-        (lambda x: x / 2.0**127, floats, "div"),
-        (lambda x: x / x, floats, "div"),
-        (lambda x: (x + 1.0) - 1.0, floats, "add sub"),
-        (lambda x: lax.neg(-x), floats, ""),
-        (lambda x: x + -x, floats, "sub"),
-        (lambda x: x - -x, floats, "add"),
-        (lambda x: abs(abs(x)), floats, "abs"),
-        (lambda x: jnp.maximum(x, x), floats, ""),
-        (lambda x: x**1, floats, ""),
-        (lambda x: x**2, floats, "mul"),
-        (lambda x: jnp.where(x == x, x, x), floats, ""),
-        (lambda x: jnp.where(~(x > 0), x, 1.0), floats, None),
-        (lambda x: jnp.where(ones(x) > 0, x, 1.0), floats, ""),
-        # of integers, which wrap
-        (lambda x: x + 0, ints, ""),
-        (lambda x: x - x, ints, "broadcast_in_dim"),
-        (lambda x: x * 0, ints, "broadcast_in_dim"),
-        (lambda x: 1 * x, ints, ""),
-        (lambda x: x & -1, ints, ""),
-        (lambda x: x & 0, ints, "broadcast_in_dim"),
-        (lambda x: x | 0, ints, ""),
-        (lambda x: x | -1, ints, "broadcast_in_dim"),
-        (lambda x: x ^ x, ints, "broadcast_in_dim"),
-        (lambda x: x ^ 0, ints, ""),
-        (lambda x: x & x | x, ints, ""),
-        (lambda x: ~~x, ints, ""),
-        (lambda x: x & 255, bytes_, ""),
-        (lambda x: x & 127, bytes_, "and"),
-        (lambda x: x & True, bools, ""),
-        (lambda x: x | True, bools, "broadcast_in_dim"),
-        (lambda x: ~~x, bools, ""),
-        # conversions
-        (lambda x: x.astype(jnp.float16).astype(jnp.float32), floats, None),
-        (lambda x: x.astype(jnp.float32).astype(jnp.float16), halves, ""),
-        (lambda x: x.astype(jnp.int32).astype(jnp.uint8), bytes_, ""),
-        (lambda x: x.astype(jnp.int32).astype(jnp.int16), bytes_, CONVERT),
-        (lambda x: x.astype(jnp.int32).astype(jnp.float32), bools, CONVERT),
-        (lambda x: x.astype(jnp.float32).astype(jnp.int8), bytes_, None),
-        (lambda x: x.astype(jnp.int32), floats, CONVERT),
-        # layout
-        (lambda x: x.T.T, table, ""),
-        (lambda x: x[None].transpose(2, 0, 1).transpose(1, 2, 0), table, None),
-        (lambda x: x.reshape(6).reshape(3, 2).reshape(2, 3), table, ""),
-        (lambda x: x.reshape(6).reshape(3, 2), table, "reshape"),
-        (lambda x: x[:, None].squeeze(1), table, ""),
-        (lambda x: x[:, None].reshape(3, 2), table, "reshape"),
-        (lambda x: x[:, :], table, ""),
-        (lambda x: x[1:][:, ::2][:, 1:], table, "slice"),
-        (lambda x: x[1:][:0], table, "broadcast_in_dim"),
-        (lambda x: rev(rev(x, (0,)), (0,)), table, ""),
-        (lambda x: rev(rev(x, (0, 1)), (0,)), table, "rev"),
-        (lambda x: jnp.concatenate([x, x[:0]]), table, ""),
-        (lambda x: pad(x, 0.0, [(0, 0, 0)] * 2), table, ""),
-        (lambda x: pad(x, 0.0, [(0, 0, 0), (1, 2, 0)])[:, :1], table,
-         "broadcast_in_dim"),
-        (lambda x: broadcast_to(broadcast_to(x, (4, 2, 3)), (5, 4, 2, 3)), table,
-         "broadcast_in_dim"),
-        (lambda x: lax.dynamic_slice(x, (1, 7), (1, 2)), table, "slice"),
-        (lambda x: x.sum(axis=()), table, ""),
-        (lambda x: jnp.ones((3, 2)).T * x, table, ""),
-        (lambda x: jnp.array(x, copy=True), table, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("f, x, want", [
+    # arithmetic of floats: what is exact goes, what is not stays
+    (lambda x: x + 0.0, floats, "add"),
+    (lambda x: x + -0.0, floats, ""),
+    (lambda x: -0.0 + x, floats, ""),
+    (lambda x: x - 0.0, floats, ""),
+    (lambda x: x - -0.0, floats, "sub"),
+    (lambda x: 0.0 - x, floats, "sub"),
+    (lambda x: x - x, floats, "sub"),
+    (lambda x: x * 1.0, floats, ""),
+    (lambda x: x * ones(x), floats, ""),
+    (lambda x: x * 1.0, halves, ""),
+    (lambda x: x * 0.0, floats, "mul"),
+    (lambda x: x * -1.0, floats, "mul"),
+    (lambda x: x / 1.0, floats, ""),
+    (lambda x: x / 4.0, floats, "mul"),
+    (lambda x: x / -0.5, floats, "mul"),
+    (lambda x: x / 3.0, floats, "div"),
+    (lambda x: x / 1e-45, floats, "div"),
+    (lambda x: x / 2.0**-126, floats, "mul"),
+    (lambda x: x / 2.0**127, floats, "div"),
+    (lambda x: x / x, floats, "div"),
+    (lambda x: (x + 1.0) - 1.0, floats, "add sub"),
+    (lambda x: lax.neg(-x), floats, ""),
+    (lambda x: x + -x, floats, "sub"),
+    (lambda x: x - -x, floats, "add"),
+    (lambda x: abs(abs(x)), floats, "abs"),
+    (lambda x: jnp.maximum(x, x), floats, ""),
+    (lambda x: x**1, floats, ""),
+    (lambda x: x**2, floats, "mul"),
+    (lambda x: jnp.where(x == x, x, x), floats, ""),
+    (lambda x: jnp.where(~(x > 0), x, 1.0), floats, None),
+    (lambda x: jnp.where(ones(x) > 0, x, 1.0), floats, ""),
+    # of integers, which wrap
+    (lambda x: x + 0, ints, ""),
+    (lambda x: x - x, ints, "broadcast_in_dim"),
+    (lambda x: x * 0, ints, "broadcast_in_dim"),
+    (lambda x: 1 * x, ints, ""),
+    (lambda x: x & -1, ints, ""),
+    (lambda x: x & 0, ints, "broadcast_in_dim"),
+    (lambda x: x | 0, ints, ""),
+    (lambda x: x | -1, ints, "broadcast_in_dim"),
+    (lambda x: x ^ x, ints, "broadcast_in_dim"),
+    (lambda x: x ^ 0, ints, ""),
+    (lambda x: x & x | x, ints, ""),
+    (lambda x: ~~x, ints, ""),
+    (lambda x: x & 255, bytes_, ""),
+    (lambda x: x & 127, bytes_, "and"),
+    (lambda x: x & True, bools, ""),
+    (lambda x: x | True, bools, "broadcast_in_dim"),
+    (lambda x: ~~x, bools, ""),
+    # conversions
+    (lambda x: x.astype(jnp.float16).astype(jnp.float32), floats, None),
+    (lambda x: x.astype(jnp.float32).astype(jnp.float16), halves, ""),
+    (lambda x: x.astype(jnp.int32).astype(jnp.uint8), bytes_, ""),
+    (lambda x: x.astype(jnp.int32).astype(jnp.int16), bytes_, CONVERT),
+    (lambda x: x.astype(jnp.int32).astype(jnp.float32), bools, CONVERT),
+    (lambda x: x.astype(jnp.float32).astype(jnp.int8), bytes_, None),
+    (lambda x: x.astype(jnp.int32), floats, CONVERT),
+    # layout
+    (lambda x: x.T.T, table, ""),
+    (lambda x: x[None].transpose(2, 0, 1).transpose(1, 2, 0), table, None),
+    (lambda x: x.reshape(6).reshape(3, 2).reshape(2, 3), table, ""),
+    (lambda x: x.reshape(6).reshape(3, 2), table, "reshape"),
+    (lambda x: x[:, None].squeeze(1), table, ""),
+    (lambda x: x[:, None].reshape(3, 2), table, "reshape"),
+    (lambda x: x[:, :], table, ""),
+    (lambda x: x[1:][:, ::2][:, 1:], table, "slice"),
+    (lambda x: x[1:][:0], table, "broadcast_in_dim"),
+    (lambda x: rev(rev(x, (0,)), (0,)), table, ""),
+    (lambda x: rev(rev(x, (0, 1)), (0,)), table, "rev"),
+    (lambda x: jnp.concatenate([x, x[:0]]), table, ""),
+    (lambda x: pad(x, 0.0, [(0, 0, 0)] * 2), table, ""),
+    (lambda x: pad(x, 0.0, [(0, 0, 0), (1, 2, 0)])[:, :1], table,
+     "broadcast_in_dim"),
+    (lambda x: broadcast_to(broadcast_to(x, (4, 2, 3)), (5, 4, 2, 3)), table,
+     "broadcast_in_dim"),
+    (lambda x: lax.dynamic_slice(x, (1, 7), (1, 2)), table, "slice"),
+    (lambda x: x.sum(axis=()), table, ""),
+    (lambda x: jnp.ones((3, 2)).T * x, table, ""),
+    (lambda x: jnp.array(x, copy=True), table, ""),
+])  # fmt: skip
 def test_rules(f, x, want):
     got = names(simplified(f, x))
     if want is not None:
@@ -154,31 +151,25 @@ def test_rules(f, x, want):
 
 
 @pytest.mark.chapter(16)
-@pytest.mark.parametrize(
-    "f, x, want",
-    [
-        (lambda x: x << 0, ints, ""),
-        (lambda x: lax.shift_right_logical(x, zeros(x)), ints, ""),
-        (lambda x: lax.real(lax.complex(x, x)), floats, ""),
-    ],
-)
+@pytest.mark.parametrize("f, x, want", [
+    (lambda x: x << 0, ints, ""),
+    (lambda x: lax.shift_right_logical(x, zeros(x)), ints, ""),
+    (lambda x: lax.real(lax.complex(x, x)), floats, ""),
+])  # fmt: skip
 def test_rules_of_families_beyond_the_spine(f, x, want):
     assert names(simplified(f, x)) == want
 
 
-@pytest.mark.parametrize(
-    "f, want",
-    [
-        (lambda x, y: x + y - x, ""),
-        (lambda x, y: y - x + x, ""),
-        (lambda x, y: x + 0.0, ""),
-        (lambda x, y: x - x, "broadcast_in_dim"),
-        (lambda x, y: x * 0.0, "broadcast_in_dim"),
-        (lambda x, y: x * 3.0 * 2.0, "mul"),
-        (lambda x, y: x / 3.0, "mul"),
-        (lambda x, y: x / x, "broadcast_in_dim"),
-    ],
-)
+@pytest.mark.parametrize("f, want", [
+    (lambda x, y: x + y - x, ""),
+    (lambda x, y: y - x + x, ""),
+    (lambda x, y: x + 0.0, ""),
+    (lambda x, y: x - x, "broadcast_in_dim"),
+    (lambda x, y: x * 0.0, "broadcast_in_dim"),
+    (lambda x, y: x * 3.0 * 2.0, "mul"),
+    (lambda x, y: x / 3.0, "mul"),
+    (lambda x, y: x / x, "broadcast_in_dim"),
+])  # fmt: skip
 def test_fast_math(f, want):
     assert names(simplified(f, table, table, fast_math=True)) == want
     assert names(simplified(f, table, table)) != want
@@ -522,33 +513,30 @@ def printed(a, b):
     return (jnp.sin(a), jnp.exp(b)), a
 
 
-@pytest.mark.parametrize(
-    "f, want",
-    [
-        (lambda x: scanned(lambda a: ((jnp.sin(a),), jnp.exp(a)), x)[0][0], "scan sin"),
-        (
-            lambda x: scanned(lambda a: ((jnp.sin(a),), jnp.exp(a)), x)[1],
-            "scan sin exp",
-        ),
-        # a carry that another one reads stays, whatever is asked of it
-        (lambda x: scanned(
-             lambda a, b, c: ((jnp.sin(b), jnp.cos(b), jnp.exp(c)), None), x, x, x
-         )[0][0], "scan sin cos"),
-        (lambda x: scanned(printed, x, x)[0][0], "scan debug_callback sin exp"),
-        (nested, "scan scan sin"),
-        (lambda x: counted(lambda a, b: (jnp.sin(a), jnp.exp(b)), x, x)[1],
-         "while lt add sin"),
-        (lambda x: lax.cond(
-             x[0] > 0, lambda: (jnp.sin(x), jnp.exp(x)), lambda: (x, jnp.cos(x))
-         )[0], "cond sin"),
-        # the tape of what no loss asks for is not written
-        (jax.grad(
-             lambda x: scanned(lambda a, b: ((a * 2, jnp.exp(b)), b), x, x)[0][
-                 0
-             ].sum()
-         ), "scan mul"),
-    ],
-)
+@pytest.mark.parametrize("f, want", [
+    (lambda x: scanned(lambda a: ((jnp.sin(a),), jnp.exp(a)), x)[0][0], "scan sin"),
+    (
+        lambda x: scanned(lambda a: ((jnp.sin(a),), jnp.exp(a)), x)[1],
+        "scan sin exp",
+    ),
+    # a carry that another one reads stays, whatever is asked of it
+    (lambda x: scanned(
+         lambda a, b, c: ((jnp.sin(b), jnp.cos(b), jnp.exp(c)), None), x, x, x
+     )[0][0], "scan sin cos"),
+    (lambda x: scanned(printed, x, x)[0][0], "scan debug_callback sin exp"),
+    (nested, "scan scan sin"),
+    (lambda x: counted(lambda a, b: (jnp.sin(a), jnp.exp(b)), x, x)[1],
+     "while lt add sin"),
+    (lambda x: lax.cond(
+         x[0] > 0, lambda: (jnp.sin(x), jnp.exp(x)), lambda: (x, jnp.cos(x))
+     )[0], "cond sin"),
+    # the tape of what no loss asks for is not written
+    (jax.grad(
+         lambda x: scanned(lambda a, b: ((a * 2, jnp.exp(b)), b), x, x)[0][
+             0
+         ].sum()
+     ), "scan mul"),
+])  # fmt: skip
 def test_results_of_loops_and_branches_that_nobody_needs_go(f, want):
     left = [eqn.primitive.name for eqn in all_eqns(simplified(f, floats).jaxpr)]
     looked_at = "scan while cond debug_callback lt add mul sin cos exp".split()

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from derivative_cases import cases, ours
+from harness import refused
 
 import minijit.numpy as jnp
 from minijit import jit, jvp, vjp
@@ -65,5 +66,4 @@ def test_check_vjp_with_a_wrong_transpose():
         return jnp.sin(x), lambda ct: (ct * 0.0,)
 
     check_vjp(jnp.sin, partial(vjp, jnp.sin), (1.0,))
-    with pytest.raises(AssertionError, match="vjp"):
-        check_vjp(jnp.sin, wrong, (1.0,))
+    refused(AssertionError, "vjp", check_vjp, jnp.sin, wrong, (1.0,))

@@ -51,13 +51,10 @@ def test_dataclass_fields_given_by_name():
     assert tree_map(lambda x: x + 1, Given(1, 2)) == Given(2, 2)
 
 
-@pytest.mark.parametrize(
-    "fields, text",
-    [
-        ((["a"], []), r"fields are \['a', 'b'\], got data_fields=\['a'\]"),
-        ((["a", "b"], ["b"]), "must name each init field of Two once"),
-    ],
-)
+@pytest.mark.parametrize("fields, text", [
+    ((["a"], []), r"fields are \['a', 'b'\], got data_fields=\['a'\]"),
+    ((["a", "b"], ["b"]), "must name each init field of Two once"),
+])  # fmt: skip
 def test_dataclass_fields_must_be_named_once(fields, text):
     @dataclass
     class Two:

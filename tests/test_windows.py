@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import alike
+from harness import alike, refused
 
 from minijit import lax
 from minijit.ops import convolution
@@ -118,8 +118,7 @@ def test_padding_by_name():
 
 def test_bad_windows():
     x = wrap(np.zeros((3, 4), np.float32))
-    with pytest.raises(ValueError, match="one entry for each"):
-        lax.reduce_window(x, 0.0, lax.add, (2,))
+    refused(ValueError, "one entry for each", lax.reduce_window, x, 0.0, lax.add, (2,))
     with pytest.raises(ValueError, match="strides and dilations positive"):
         lax.reduce_window(x, 0.0, lax.add, (2, 2), window_dilation=(0, 1))
     with pytest.raises(ValueError, match=r"strides must be positive, got \(0, 1\)"):
@@ -203,8 +202,7 @@ def test_a_convolution_too_large_for_one_product(monkeypatch):
 
 def test_bad_convolutions():
     x, k = wrap(np.ones((1, 3, 5), np.float32)), wrap(np.ones((2, 2, 3), np.float32))
-    with pytest.raises(ValueError, match="3 // 1 != 2"):
-        lax.conv(x, k, (1,), "SAME")
+    refused(ValueError, "3 // 1 != 2", lax.conv, x, k, (1,), "SAME")
     with pytest.raises(TypeError, match="ndim to be equal, got 3 and 2"):
         lax.conv(x, wrap(np.ones((2, 3), np.float32)), (1,), "SAME")
     with pytest.raises(ValueError, match="for rhs must have 3 characters"):
