@@ -140,17 +140,6 @@ dtype_rules = [
     ("zeros_like ones_like empty_like flip tril unique_values", every, same),
     ("argsort argmax count_nonzero", real, lambda dtype: "int64"),
 ]
-binary_rules = [
-    ("add subtract multiply pow", numeric, same),
-    ("divide", inexact, same),
-    ("floor_divide remainder maximum minimum", real, same),
-    ("atan2 copysign hypot logaddexp nextafter", floats, same),
-    ("bitwise_and bitwise_or bitwise_xor", bools + integers, same),
-    ("bitwise_left_shift bitwise_right_shift", integers, same),
-    ("equal not_equal", every, boolean),
-    ("greater greater_equal less less_equal", real, boolean),
-    ("logical_and logical_or logical_xor", bools, boolean),
-]
 
 
 def array_of(dtype):
@@ -165,36 +154,6 @@ def test_dtypes_of_functions_of_one_array(names, dtypes, rule):
             for dtype in dtypes:
                 found = function(name)(array_of(dtype), **axis).dtype.name
                 assert (name, dtype, found) == (name, dtype, rule(dtype))
-
-
-def promoted(a, b):
-    """What the standard says of two dtypes; None if it says nothing."""
-    if (a in floats and b in complexes) or (a in complexes and b in floats):
-        return "complex128" if {a, b} & {"float64", "complex128"} else "complex64"
-    families = [signed, unsigned, floats, complexes, bools]
-    for family in families:
-        if a in family and b in family:
-            return max(a, b, key=family.index)
-    if {a, b} <= {*integers} and "uint64" not in (a, b):
-        low, high = (a, b) if a in signed else (b, a)
-        return signed[max(signed.index(low), unsigned.index(high) + 1)]
-    return None
-
-
-@pytest.mark.parametrize("names, dtypes, rule", binary_rules)
-def test_dtypes_of_functions_of_two_arrays(names, dtypes, rule):
-    """All pairs that the standard promotes, for the first function of a row."""
-    with minijit.enable_x64(True):
-        first, *others = names.split()
-        for a in dtypes:
-            for b in dtypes:
-                if (wanted := promoted(a, b)) is not None:
-                    found = function(first)(array_of(a), array_of(b)).dtype.name
-                    assert (a, b, found) == (a, b, rule(wanted))
-                    assert jnp.result_type(array_of(a), b).name == wanted
-            for name in others:
-                found = function(name)(array_of(a), array_of(a)).dtype.name
-                assert (name, a, found) == (name, a, rule(a))
 
 
 operations = "+ - * / // % ** & | ^ << >> == != < <= > >= @".split()

@@ -6,13 +6,13 @@ import weakref
 import numpy as np
 import pytest
 from function_cases import as_jax, find
-from harness import in_threads, refused
+from harness import in_threads
 from test_every_function import tables
 
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.ops import composed, linalg, prng, special
+from minijit.ops import composed, linalg, special
 from minijit.trace import plans
 from minijit.trace.api import calls
 from minijit.trace.core import BottomTrace, current
@@ -83,20 +83,6 @@ def test_a_function_is_recorded_when_its_calls_have_cost_as_much(name):
     assert len(seen) == count
     f(*[a[:3] for a in given])
     assert len(seen) == count + 1
-
-
-def test_the_words_behind_other_samples_earn_a_program_alone(free):
-    words = [lax.iota("uint32", 5), *map(jnp.uint32, range(3))]
-    hashed = plans.plan_for(prng.threefry2x32_p, [x.aval for x in words], {})[1]
-    values = [np.asarray(x) for x in words]
-    found = [hashed(*values).tobytes() for _ in range(4)]
-    assert type(hashed) is composed.Earned and hashed.left > composed.PROGRAM
-    assert found == [prng.hash_values(*values).tobytes()] * 4
-    f, key, before = fresh(mj.random.normal), mj.random.key(3), lax.scan.traces.count
-    wanted = bits(f(key, (6,)))
-    assert lax.scan.traces.count == before
-    assert all(bits(f(key, (6,))) == wanted for _ in range(5))
-    assert steps_of(lambda: f(key, (6,))) > 1
 
 
 @pytest.mark.parametrize("call", [
@@ -192,22 +178,6 @@ def test_the_largest_argument_decides_wherever_it_stands(name, args, kwargs):
     assert [steps_of(lambda: f(*args, **kwargs)) for _ in range(2)] == [0, 0]
 
 
-@pytest.mark.parametrize("name, args, kwargs", [
-    ("normal", ((plans.LARGE // 4, 4),), {}),
-    ("gumbel", (), {"shape": (plans.LARGE,)}),
-])  # fmt: skip
-def test_a_large_result_is_one_program_too(name, args, kwargs):
-    function = getattr(mj.random, name)
-    f, key = fresh(function), mj.random.key(3)
-    found = []
-    counts = [steps_of(lambda: found.append(f(key, *args, **kwargs))) for _ in "abc"]
-    assert counts == [0, 0, 0]
-    assert bits(found[0]) == bits(found[1]) == bits(found[2])
-    small = [bits(f(key, (8,))) for _ in range(20)]
-    assert all(x == bits(fresh(function)(key, (8,))) for x in small)
-    assert steps_of(lambda: f(key, (8,))) > 0
-
-
 def test_a_number_that_is_large_makes_no_array_large():
     f, x = fresh(jnp.logaddexp), jnp.ones(3)
     assert min(steps_of(lambda: f(x, plans.LARGE)) for _ in range(3)) >= calls.MANY
@@ -268,7 +238,8 @@ def test_primitives_of_several_results_are_programs_too(monkeypatch):
     assert bits(linalg.lu_p.bind(x)[0]) == bits(packed)
     # A call for each of them costs more than all their numbers.
     assert bits(linalg.lu_p.bind(x[:100])[0]) == bits(packed[:100])
-    refused(AssertionError, "a matrix by itself", linalg.lu_p.bind, x[:3])
+    with pytest.raises(AssertionError, match="a matrix by itself"):
+        linalg.lu_p.bind(x[:3])
     keys, places = mj.vmap(lambda k: lax.sort((k, jnp.arange(4)), num_keys=1))(
         x.reshape(-1, 4)
     )
@@ -296,8 +267,10 @@ def test_what_numpy_has_without_a_copy_stays_so(free):
 
 def test_errors_of_operators_are_those_of_operators():
     shown = r"in f32\[\d+,3\] // f32\[5\](.|\n)*test_composed"
-    refused(ValueError, shown, lambda: large // jnp.ones(5))
-    refused(TypeError, r"in -bool\[\d+,3\](.|\n)*test_composed", print, -(large > 0))
+    with pytest.raises(ValueError, match=shown):
+        large // jnp.ones(5)
+    with pytest.raises(TypeError, match=r"in -bool\[\d+,3\](.|\n)*test_composed"):
+        print(-(large > 0))
 
 
 def test_what_is_called_a_few_times_is_never_recorded():
@@ -379,14 +352,16 @@ def test_errors_are_those_of_the_function(free):
     f, a = fresh(jnp.hypot, "jnp.hypot"), jnp.asarray(x)
     for _ in range(3):
         f(a, a)
-    refused(TypeError, r"jnp.hypot was given(.|\n)*test_composed.py", f, a, a[:2])
+    with pytest.raises(TypeError, match=r"jnp.hypot was given(.|\n)*test_composed.py"):
+        f(a, a[:2])
     for call in (lambda: f(), lambda: mj.jit(f)(a)):
         with pytest.raises(TypeError, match=r"missing \d required") as raised:
             call()
         assert "jnp.hypot" not in str(raised.value)
     gone = jnp.asarray(x)
     gone.delete()
-    refused(RuntimeError, "deleted", f, gone, gone)
+    with pytest.raises(RuntimeError, match="deleted"):
+        f(gone, gone)
 
 
 def test_nothing_is_kept_alive(free):

@@ -262,29 +262,6 @@ def test_types_print_and_parse():
         assert parse_aval(print_aval(aval)) == aval
 
 
-@pytest.mark.parametrize("levels", range(1, 9))
-def test_nested_scans_cost_no_more_than_their_levels(levels):
-    """Equations of the gradient grow linearly with the depth of the nest."""
-
-    def nest(depth):
-        if depth == 0:
-            return lambda c: jnp.sin(c) * 1.1
-        inner = nest(depth - 1)
-        return lambda c: lax.scan(lambda c, _: (inner(c), None), c, None, length=2)[0]
-
-    def equations(jaxpr, seen):
-        if jaxpr in seen:
-            return 0
-        seen.add(jaxpr)
-        from minijit.trace.jaxprs.jaxpr import subjaxprs
-
-        inner = sum(equations(sub, seen) for e in jaxpr.eqns for sub in subjaxprs(e))
-        return len(jaxpr.eqns) + inner
-
-    count = equations(mj.make_jaxpr(mj.grad(nest(levels)))(0.3).jaxpr, set())
-    assert count <= 30 * (levels + 1)
-
-
 def test_errors_name_the_leaf_and_the_types():
     with pytest.raises(
         TypeError, match=r"the carry\['a'\] goes in as f64\[3\] and comes"

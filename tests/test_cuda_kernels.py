@@ -100,17 +100,6 @@ def test_large_totals_are_many_blocks():
     agree(f, many)
 
 
-def test_totals_of_columns_are_many_threads():
-    f = lambda v: (jnp.sqrt(v.sum(0)), (v * v).max(0) - v[0])
-    fill, finish = kernels_of(f, many)
-    assert (fill.grid[0], finish.grid[0]) == (40, 4)
-    agree(f, many)
-    cube = many[:, :1000].reshape(300, 20, 50)
-    agree(lambda v: v.sum((0, 1)), cube)
-    one, = kernels_of(lambda v: v.sum(1), many)
-    assert one.grid[0] == 300
-
-
 @pytest.mark.parametrize("enough, kernels", [(0, 1), (4, 1), (16, 2), (601, 1)])
 def test_columns_are_cut_where_they_are_too_few_threads(enough, kernels):
     f, few = lambda v: (v * v).sum(0), many[:, :4]

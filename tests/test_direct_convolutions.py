@@ -89,18 +89,6 @@ def test_the_gradient_with_strides_has_no_holes():
     assert conv.params["lhs_dilation"] == (1, 1)
 
 
-def test_few_features_are_products_of_places():
-    x, w = example(C=16, I=16, O=1, H=32, W=32)
-    program = program_of(convolve(), x, w)
-    (call,) = program.calls
-    # A number for each element of the kernel: patches would have 16.
-    assert call.outputs[0].buffer.shape == (3, 2, 1, 2, 34, 33)
-    found, wanted = mj.jit(convolve())(x, w), mj.jit(convolve(), backend="eval")(x, w)
-    np.testing.assert_array_equal(found, wanted)
-    with config.override("fusion", config.fusion.but(most_shifts=0)):
-        assert not program_of(convolve(), x, w).calls
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_convolutions_and_gradients_of_all_kinds(seed):
     check(*random_convolution(seed))
@@ -123,18 +111,6 @@ def test_tiles_are_registers_of_many_lanes():
     assert text.count("alloca <8 x float>") == 4
 
 
-def test_weights_in_another_order_are_updated_in_tiles():
-    x, w = example(NCHW, N=3, O=16)
-    g = convolve(NCHW)(x, w)
-    step = lambda x, w, g: w - mj.vjp(lambda w: convolve(NCHW)(x, w), w)[1](g)[0]
-    program = check(step, x, w, g)
-    *_, kernel = program.kernels
-    assert in_tiles(kernel) == [(3, 16)]
-    assert KernelText(kernel).text.count("fsub <16 x float>") == 3
-    found, wanted = mj.jit(step)(x, w, g), mj.jit(step, backend="eval")(x, w, g)
-    np.testing.assert_array_equal(found, wanted)
-
-
 products = {
     "integers, the last tile overlaps": (lambda x, y: x @ y, (9, 3), (3, 23), "i4"),
     "with a bias": (lambda x, y: x @ y + y[0], (5, 2), (2, 16), "f4"),
@@ -152,25 +128,6 @@ def test_small_products_are_tiles(name):
         program = check(f, x, y)
         assert len(program.body) == 1 and in_tiles(program.body[0])
         np.testing.assert_array_equal(mj.jit(f)(x, y), f(x, y))
-
-
-def test_settings_choose_the_form():
-    x, w = example(C=8, I=8, H=16, W=16)
-    assert names(program_of(convolve(), x, w)) == ["direct_convolution"]
-    uneven = example(C=8, I=8, H=16, W=16, O=23)
-    assert names(program_of(convolve(), *uneven)) == ["direct_convolution"]
-    with config.override("fusion", config.fusion.but(direct_convolutions=False)):
-        assert names(program_of(convolve(), x, w))[0] == "patches"
-    with config.override("fusion", config.fusion.but(tile_rows=0)):
-        (kernel,) = (k for k in program_of(jnp.dot, *example_of_product()).kernels)
-        assert not in_tiles(kernel)
-    with config.override("fusion", config.fusion.but(tile_work=1 << 40)):
-        (kernel,) = (k for k in program_of(jnp.dot, *example_of_product()).kernels)
-        assert "little work" in {d.rule for d in decisions_about(kernel, arrange)}
-
-
-def example_of_product():
-    return np.ones((3, 2), "f4"), np.ones((2, 16), "f4")
 
 
 def test_explain_says_which_form_was_taken():

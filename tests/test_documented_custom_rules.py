@@ -190,23 +190,6 @@ def test_what_is_no_array_is_refused():
     refused(TypeError, "nondiff_argnums", f, 1.0, "fast")
 
 
-def test_integer_arguments_need_no_nondiff_argnums():
-    f = with_vjp(
-        lambda x, n: x**n,
-        lambda x, n: (x**n, (x, n)),
-        lambda xn, ct: (ct * xn[1] * 100, None),
-    )
-    assert grad(f)(2.0, 3) == 300.0 and jit(grad(f))(2.0, 3) == 300.0
-    float0 = np.zeros((), np.dtype([("float0", np.void, 0)]))
-    for zero in (float0, 0.0, 3):
-        # Whatever stands for the cotangent of an integer is ignored.
-        g = with_vjp(
-            lambda x, n: x * n, lambda x, n: (x * n, n), lambda n, ct, z=zero: (ct, z)
-        )
-        assert grad(g)(2.0, 3) == 1.0
-    assert grad(f, (0, 1), allow_int=True)(2.0, 3)[1].dtype == float0.dtype
-
-
 # ---- captured values
 
 

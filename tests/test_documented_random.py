@@ -43,24 +43,6 @@ def test_seeds_and_styles():
     assert random.key_impl(new) == random.key_impl(old) == "threefry2x32"
 
 
-def test_flags():
-    config = mj.config
-    assert config.jax_threefry_partitionable is True
-    assert config.jax_default_prng_impl == random.key_impl(random.key(0))
-    with config.override("enable_custom_prng", True):
-        assert bool(random.PRNGKey(3) == random.key(3))
-    with config.override("threefry_partitionable", True):
-        assert random.uniform(random.key(3)).shape == ()
-        one = random.uniform(random.key(3), minval=np.zeros(1))
-        assert one.shape == (1,) and one[0] == random.uniform(random.key(3))
-    with config.override("threefry_partitionable", False):
-        older = random.uniform(random.key(3), (5,))
-    assert not np.array_equal(older, random.uniform(random.key(3), (5,)))
-    refused(ValueError, '"rgb".*threefry2x32', random.key, 0, impl="rgb")
-    with config.override("default_prng_impl", "rbg"):
-        assert random.key(0).dtype.name == "key<rbg>"
-
-
 # ---- arrays of keys
 
 

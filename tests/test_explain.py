@@ -13,7 +13,6 @@ from minijit import lax, nn, numpy as jnp, testing
 from minijit.compile import pipeline
 from minijit.compile.fuse.traffic import traffic_of
 from minijit.compile.report import pictures as explain_pictures
-from minijit.compile.report.explain import Array, Report
 from tests.bench import bench_products
 
 pytestmark = pytest.mark.chapter(20)
@@ -365,21 +364,6 @@ def test_arrays_that_nobody_reads_are_said():
     report = mj.explain(mj.jit(layer, backend="plain"), ones(64, 32), ones(32, 48))
     assert report.unread == [] and report.buffers[0].name == "t0"
     assert report.peak == 2 * 4 * 64 * 48
-
-
-def test_what_is_known_of_a_report():
-    """One step that is only bounded, or not counted, makes the whole so."""
-    f = mj.jit(lambda x, w, i: (x[i], jnp.sin(w) @ w), backend="plain")
-    report = mj.explain(f, ones(1000, 10), ones(64, 64), np.zeros(20, np.int32))
-    assert [s.exact for s in report.steps].count(False) == 1 and not report.exact
-    assert report.flops == sum(step.flops for step in report.steps)
-    report = mj.explain(mj.jit(lambda x: jnp.sort(x) + 1, backend="plain"), ones(50))
-    assert None in [step.flops for step in report.steps] and report.flops is None
-    never = [Array(a.buffer, a.role) for a in report.arrays]
-    parts = report.decisions, report.fallbacks, report.peak, report.copies
-    assert Report("f", (), never, *parts).unread == []
-    made = Report("f", (), report.arrays, *parts).unread
-    assert [a.role for a in made] == ["temporary"]
 
 
 def test_an_argument_of_two_steps_has_to_be_read_once():

@@ -5,12 +5,10 @@ import pytest
 
 import minijit as jax
 import minijit.numpy as jnp
-from minijit import config
-from minijit.compile.decisions import decisions_about
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load, Reduce, op
 from minijit.compile.loops.kernel_buffers import local_buffers
-from minijit.compile.loops.statements import For, Store, statements
+from minijit.compile.loops.statements import For, Store
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.interchange import interchanged
 from minijit.compile.schedule.placing_rules import arrange
@@ -118,38 +116,6 @@ def test_a_total_of_several_stores_grows_once(count):
     assert sum(line.count("np.tanh(") for line in code) == 1
 
 
-# Name: (function, argument, what the ledger says, the settings that change it).
-at_once = {
-    "along memory": (lambda x: jnp.sum(x, 1), floats(20, 37), "along memory", {}),
-    "rows that are short": (
-        lambda x: jnp.sum(x, 0), floats(37, 4), "few totals", {"fewest_totals": 4}
-    ),
-    "few rows": (
-        lambda x: jnp.sum(x, 0), floats(3, 20), "few terms", {"rows_at_once": 2}
-    ),
-    "rows gathered": (lambda x: jnp.sum(x[:, jnp.arange(20)[::-1]], 0),
-                      floats(8, 20), "along memory", {}),
-    "stored in columns": (lambda x: x @ x.T, integers(20, 20), "along memory", {}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", at_once)
-def test_totals_one_at_a_time(case):
-    f, x, rule, changes = at_once[case]
-    compiled = jax.jit(f).lower(x).compile()
-    assert not accumulating(compiled.as_text())
-    want = jax.jit(f, backend="eval")(x)
-    np.testing.assert_allclose(jax.jit(f)(x), want, 1e-5, 1e-5)
-    kernel, = lower(jax.make_jaxpr(f)(x)).kernels
-    found = decisions_about(kernel, arrange)
-    assert {(d.rule, d.fused) for d in found} == ({(rule, False)} if rule else set())
-    assert [d.setting for d in found if d.setting] == [*changes]
-    with config.override("fusion", config.fusion.but(**changes)):
-        text = jax.jit(f).lower(x).compile().as_text()
-        assert bool(accumulating(text)) == bool(changes)
-        np.testing.assert_allclose(jax.jit(f)(x), want, 1e-5, 1e-5)
-
-
 def test_what_a_later_total_reads_is_not_overwritten():
     i, k = Axis(32), Axis(8, "reduce")
     x, y, z = (Buffer(n, (8, 32) if n == "x" else (32,), F32) for n in "xyz")
@@ -177,30 +143,6 @@ def test_large_ones_on_several_cores(shape, monkeypatch):
     monkeypatch.setitem(jax.config.values, "cpu_threads", 4)
     totals = jax.jit(lambda x: jnp.sum(jnp.exp(x) - x, -2))(x)
     np.testing.assert_allclose(totals, (np.exp(x) - x).sum(-2), 1e-4, 1e-4)
-
-
-running = {
-    "sum": lambda x: jnp.cumsum(x, 0),
-    "reversed": lambda x: jax.lax.cumsum(x, axis=0, reverse=True),
-    "product": lambda x: jnp.cumprod(x, 0),
-    "largest": lambda x: jax.lax.cummax(jnp.sin(x), axis=0),
-    "of exponentials": lambda x: jax.lax.cumlogsumexp(x, axis=0),
-    "middle axis": lambda x: jnp.cumsum(x.reshape(2, 4, 20), 1),
-    "of integers": lambda x: jnp.cumsum((3 * x).astype("int32"), 0),
-    "of halves": lambda x: jnp.cumsum(x.astype("float16"), 0),
-}
-
-
-@pytest.mark.parametrize("case", running)
-def test_running_totals_in_rows(case):
-    f, x = running[case], floats(8, 20)
-    *_, kernel = lower(jax.make_jaxpr(f)(x)).kernels
-    innermost = [s for s in statements(arrange(kernel.body)) if isinstance(s, For)]
-    assert innermost[-1].axis.kind == "loop" and innermost[-1].axis.extent == 20
-    assert [b.shape for b in local_buffers(arrange(kernel.body))] == [(20,)]
-    want = jax.jit(f, backend="eval")(x)
-    for backend in ("plain", None):
-        np.testing.assert_allclose(jax.jit(f, backend=backend)(x), want, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("shape", [(8, 20), (3, 700)])

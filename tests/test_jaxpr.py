@@ -1,6 +1,5 @@
 """Jaxprs: recorded, printed, read back, checked, cut and run."""
 
-import copy
 
 import numpy as np
 import pytest
@@ -24,7 +23,6 @@ from minijit.trace.jaxprs.jaxpr import (
     staging_rules,
 )
 from minijit.trace.jaxprs.layout import letters
-from minijit.trace.jaxprs.memory import forget_jaxprs, memoised
 from minijit.trace.jaxprs.parser import parse_jaxpr
 from minijit.trace.jaxprs.text import jaxpr_text
 
@@ -384,20 +382,3 @@ def test_equations_can_be_replaced():
     other = eqn.replace(primitive=lax.cos_p)
     assert isinstance(other, Eqn) and other.primitive is lax.cos_p
     assert other.source is eqn.source and other.invars is eqn.invars
-
-
-def test_what_is_remembered_of_a_jaxpr():
-    calls = []
-
-    @memoised
-    def count(closed):
-        calls.append(closed)
-        return len(closed.eqns)
-
-    closed = mj.make_jaxpr(lambda x: x * x + 1.0)(1.0)
-    assert count(closed) == count(closed) == 2 and len(calls) == 1
-    other = copy.deepcopy(closed)
-    assert vars(other)["memory"] == {}, "a copy remembers nothing"
-    assert count(other) == 2 and len(calls) == 2
-    forget_jaxprs()
-    assert count(closed) == count(other) == 2 and len(calls) == 4

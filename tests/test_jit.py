@@ -13,7 +13,6 @@ import textwrap
 import threading
 import types
 import weakref
-from collections import namedtuple
 from functools import partial
 
 import numpy as np
@@ -73,21 +72,6 @@ def test_signatures_that_differ(first, second):
     for x in (first, second, first, second):
         f(x)
     assert len(traces) == 2
-
-
-def test_trees_in_and_out():
-    point = namedtuple("point", "x y")
-
-    @jax.jit
-    def f(p, extra=None):
-        assert extra is None
-        return {"sum": p.x + p.y, "same": p, "nothing": None}, [1, 2.0]
-
-    out, rest = f(point(1, jnp.ones(2)))
-    assert out["sum"].tolist() == [2.0, 2.0]
-    assert isinstance(out["same"], point) and out["nothing"] is None
-    assert [type(x).__name__ for x in rest] == ["ArrayImpl", "ArrayImpl"]
-    assert rest[0].weak_type and rest[0].dtype == jnp.int32
 
 
 def test_a_partial_goes_in_and_comes_out():
@@ -632,20 +616,6 @@ def test_explanations(first, second, wanted):
     assert f.traces[0].why == "first call"
 
 
-def test_a_new_inner_function_is_named():
-    def wrapped(scale):
-        def f(x):
-            return inner(x)
-
-        inner = jax.jit(scale)
-        return jax.jit(f)
-
-    for scale in (lambda x: 2 * x, lambda x: 3 * x):
-        f = wrapped(scale)
-        f(1.0)
-    assert "captured variable inner: <jitted function" in f.traces[1].why
-
-
 def test_what_is_captured_is_printed_only_if_it_is_small():
     printed = []
 
@@ -665,7 +635,6 @@ def test_what_is_captured_is_printed_only_if_it_is_small():
         f(1.0)
         assert f"model: {text} -> another, {text}" in f.traces[-1].why
         assert len(printed) == (0 if count == 100 else 2)
-
 
 
 def test_the_nearest_signature_is_named():
@@ -744,21 +713,6 @@ def test_clear_caches():
     f(1.0)
     assert len(traces) == 3 and f._cache_size() == 1
     assert "the caches were cleared" in f.traces[1].why
-
-
-def test_clear_caches_reaches_jitted_functions(monkeypatch):
-    from minijit.trace.core import eval_rules
-    from minijit.trace.jaxprs.jaxpr import make_jaxpr
-
-    f = jax.jit(lambda x: jnp.sin(x), backend="eval")
-    before = float(f(1.0))
-    sin_p = make_jaxpr(jnp.sin)(1.0).eqns[0].primitive
-    monkeypatch.setitem(eval_rules, sin_p, lambda x, **params: jnp.asarray(7.0))
-    jax.clear_caches()
-    assert float(f(1.0)) == 7.0
-    monkeypatch.undo()
-    jax.clear_caches()
-    assert float(f(1.0)) == before
 
 
 def test_log_compiles(caplog):

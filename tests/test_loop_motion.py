@@ -39,28 +39,6 @@ CASES = {
 }  # fmt: skip
 
 
-def in_steps(jaxpr, inside=False):
-    """The primitives of the equations within scans, each as often as it is there."""
-    found = []
-    for eqn in jaxpr.eqns:
-        found += [eqn.primitive.name] if inside else []
-        if eqn.primitive.name == "scan":
-            found += in_steps(eqn.params["jaxpr"].jaxpr, True)
-    return found
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_totals_are_computed_before_the_loop(case):
-    f = CASES[case]
-    jaxpr = simplify(mj.make_jaxpr(f)(W, X, C)).jaxpr
-    stays = in_steps(jaxpr)
-    # The product of the carry stays, if there is one, and no other one does.
-    assert stays.count("dot_general") == (case not in ("sum", "a result too"))
-    assert "reduce_sum" not in stays
-    for y, z in zip(mj.jit(f)(W, X, C), f(W, X, C), strict=True):
-        np.testing.assert_allclose(y, z, 1e-5, 1e-5)
-
-
 STAY = {
     "cheap": lambda w, xs, c: scan(lambda c, x: (c * jnp.sin(w[0]) + x, c), c, xs),
     "large": lambda w, xs, c: scan(

@@ -86,19 +86,6 @@ def test_they_are_stored_in_a_byte_and_printed():
     assert np.array_equal(small.view("uint8"), np.asarray(small).view("uint8"))
 
 
-@pytest.mark.chapter(20)
-@pytest.mark.parametrize("backend", ["plain", None])
-def test_programs_store_them_and_explain_who_computes(backend):
-    f = mj.jit(lambda x: jnp.sin(x.astype("float32")) * 2, backend=backend)
-    wide = np.asarray(small).astype("float32")
-    np.testing.assert_allclose(f(small), np.sin(wide) * 2, 1e-6)
-    report = mj.explain(f, small)
-    assert dict(report.fallbacks) == {
-        "convert_element_type": "numbers of 8 bits and fewer are left to NumPy"
-    }
-    assert len(report.kernels) == 1
-
-
 def test_they_compose():
     def f(w, x):
         step = lambda c, row: (c + row.astype("float32") @ x, row)

@@ -5,9 +5,6 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax
-from minijit.compile.loops.statements import Call, statements
-from minijit.run.loading import rewritten
 from minijit.trace.base.config import config
 
 pytestmark = pytest.mark.chapter(25)
@@ -42,34 +39,3 @@ SHAPES = [(1, 40, 9), (3, 48, 33), (33, 33, 33), (64, 96, 16)]
 SHAPES += [(12, 5, 600), (70, 17, 40)]
 # Few rows, or columns: dot products, if the terms of all sums are neighbours.
 SHAPES += [(2, 48, 70), (5, 33, 100), (8, 3, 64), (90, 2, 65)]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(
-    "equation", ["mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->nm"]
-)
-def test_products_in_loops(equation, dtype):
-    """The tiles of products outside, called in each step."""
-    first, second = equation.split("->")[0].split(",")
-    pairs = []
-    for m, n, k in SHAPES:
-        sizes = dict(m=m, n=n, k=k)
-        shapes = [[3, *(sizes[i] for i in part)] for part in (first, second)]
-        pairs.append([rng.integers(-4, 5, shape).astype(dtype) for shape in shapes])
-
-    def step(one, pairs):
-        products = [jnp.einsum(equation, x * one, y) for x, y in pairs]
-        return one * one, products
-
-    settings = config.fusion.but(small_product=0)
-    with mj.enable_x64(True), config.override("fusion", settings):
-        f = mj.jit(lambda pairs: lax.scan(step, np.ones((), dtype), pairs)[1])
-        found = f(pairs)
-        program = rewritten(f.lower(pairs).compile().executable.program)
-    batched = f"z{first},z{second}->z{equation[-2:]}"
-    wanted = [np.einsum(batched, *pair) for pair in pairs]
-    for x, y in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(x, y)
-    (region,) = program.kernels
-    calls = [s for s in statements(region.body) if isinstance(s, Call)]
-    assert len(calls) == len(SHAPES) - 1

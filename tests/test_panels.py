@@ -167,17 +167,6 @@ def test_dtypes(dtype, shape, small_tiles):
         agree(program, [x], [x.T])
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@pytest.mark.parametrize("shape", [(64, 64), (33, 70), (300, 1000)])
-def test_complex_numbers_are_turned_whole(dtype, shape, small_tiles):
-    x = (numbers(shape) + 1j * numbers(shape)).astype(dtype)
-    with mj.enable_x64(True):
-        program = lowered(lambda x: x.T, x)
-        assert len(panels_in(program)) == 1
-        np.testing.assert_array_equal(mj.jit(lambda x: (x.T, x.T * x.T))(x)[0], x.T)
-        np.testing.assert_array_equal(mj.jit(jnp.transpose)(x), x.T)
-
-
 @pytest.mark.parametrize("f, shape, rule, changes", [
     (lambda x: x.T * 2, (16, 16), "small array", {}),
     (lambda x: x.T * 2, (15, 100), "short axis", {"panel_from": 0}),

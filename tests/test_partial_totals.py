@@ -72,17 +72,6 @@ def test_parts():
     assert [s.axis for s in again] == [parts.axis, after.axis]
 
 
-@pytest.mark.parametrize("f, shape", [
-    (lambda x: x.sum(), (100_000,)),
-    (lambda x: x.sum(1), (3, 300_000)),
-    (lambda x: jnp.argmax(x), (300_000,)),
-])  # fmt: skip
-def test_what_stays_whole(f, shape):
-    x = mj.ShapeDtypeStruct(shape, "float32")
-    for kernel in lower(mj.make_jaxpr(f)(x)).kernels:
-        assert not local_buffers(arrange(kernel.body))
-
-
 @pytest.mark.parametrize("length, rule, parts", [(1000, "one part", 1),
                                                  (300_000, "parts", 18)])  # fmt: skip
 def test_the_ledger_says_how_many_parts(length, rule, parts):

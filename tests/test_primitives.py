@@ -106,19 +106,6 @@ def test_one_number_is_its_own_sum():
     assert not np.signbit(np.asarray(lax.reduce_sum(arr([-0.0, -0.0]), (0,))))
 
 
-def test_other_conversions():
-    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary"):
-        real = lax.convert_element_type(arr([3 + 4j], "complex64"), np.float32)
-    assert real.dtype == np.float32 and np.asarray(real).tolist() == [3]
-    assert np.asarray(lax.convert_element_type(2**40, np.float32)) == 2.0**40
-    assert np.asarray(lax.convert_element_type(2**40 + 5, np.int32)) == 5
-    assert np.asarray(lax.convert_element_type(-1, np.uint8)) == 255
-    x = arr([1.0], "float32")
-    assert lax.convert_element_type(x, np.float32) is x
-    weak = arr(1.0, "float32", weak_type=True)
-    assert not lax.convert_element_type(weak, np.float32).weak_type
-
-
 @pytest.mark.parametrize("dtype", [np.dtype("float16"), bfloat16], ids=str)
 def test_16_bit_floats_compute_in_32_bits_and_round_once(dtype):
     x = np.linspace(0.1, 3, 50).astype(dtype)

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pytest
 from harness import refused
-from module_cases import random_cases
 from referee import together
 
 import minijit as mj
@@ -27,19 +26,6 @@ def same_type(got, want):
     assert got.shape == want.shape
     assert got.dtype == want.dtype
     assert got.weak_type == want.weak_type
-
-
-@pytest.mark.parametrize("name", ["bits", "randint", "split", "normal", "choice"])
-def test_keys_of_both_kinds_give_the_same(name):
-    """`test_every_function` compares samplers with jax's, by raw keys."""
-    for case in random_cases[name]:
-        _, *args = case.args
-        for seed in (0, 12345):
-            keys = random.key(seed), random.PRNGKey(seed)
-            found = [getattr(random, name)(k, *args, **case.kwargs) for k in keys]
-            found = [random.key_data(x) if name == "split" else x for x in found]
-            same_type(*found)
-            np.testing.assert_array_equal(*found)
 
 
 # Of `rng_bit_generator`: shapes with an even axis first, later, or nowhere.

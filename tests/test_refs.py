@@ -226,21 +226,6 @@ def test_branches_and_loops_in_jit():
     assert run_loops(mj.jit) == after_loops
 
 
-def test_a_nest_of_loops_records_each_body_once():
-    ref, count = mj.new_ref(jnp.zeros(3)), 0
-
-    def nest(depth):
-        nonlocal count
-        count += 1
-        if depth == 0:
-            ref[1] += 1.0
-        else:
-            mj.lax.fori_loop(0, 2, lambda i, c: (nest(depth - 1), c)[1], 0)
-
-    nest(3)
-    assert value(ref) == [0.0, 8.0, 0.0] and count == 4
-
-
 def powers(x):
     """The sum of t * x^(t + 1): a ref is made within, and written in a loop."""
     total = mj.new_ref(jnp.zeros(()))

@@ -179,20 +179,6 @@ def test_functions_of_a_region_share_too(always):
     )
 
 
-def test_loops_with_tapes_share_too(always):
-    def f(w, x):
-        step = lambda c: jnp.sin(w @ c) + c
-        return lax.while_loop(lambda c: c.sum() < 900, step, x, reverse="tape").sum()
-
-    w, x = np.abs(numbers(40, 40)) * 0.01, np.abs(numbers(40, 40))
-    g = mj.jit(mj.grad(f))
-    results = []
-    for count in (1, 3):
-        with config.override("cpu_threads", count):
-            results.append(g(w, x).numpy())
-    np.testing.assert_array_equal(*results)
-
-
 class OuterText:
     """A job each part of which runs a long product in parts: `functions_of` takes it.
 
