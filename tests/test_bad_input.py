@@ -65,27 +65,24 @@ def test_an_error_says_what_the_function_was_given():
     assert "test_bad_input.py" in lines[2] and "axis=7" in lines[3]
 
 
-@pytest.mark.parametrize(
-    "function, text",
-    [
-        (lambda: jnp.rot90(jnp.eye(2), "a"), "k must be an integer, got 'a'"),
-        (lambda: jnp.kaiser(5, "b"), "jnp.kaiser: the argument beta must be"),
-        (lambda: jnp.full(3, 2.0, "x"), "jnp.full: the argument dtype must be"),
-        (lambda: jnp.pad(jnp.ones(3), "a", constant_values=1),
-         "jnp.pad was given array=f32[3], pad_width='a', constant_values=1"),
-        (lambda: jnp.from_dlpack([1]), "from_dlpack needs an array with a method"),
-        (lambda: lax.cumsum(jnp.ones(3), ()), "lax.cumsum: the argument axis must"),
-        (lambda: lax.top_k(jnp.ones(3), 1.5), "lax.top_k: the argument k must be"),
-        (lambda: jnp.ones(3).sum("a"), "jnp.sum was given a=f32[3], axis='a'"),
-        (lambda: nn.glu(0), "axis -1 is out of bounds"),
-        (lambda: mj.tree.map("f", [1]), "the argument f must be a function, got 'f'"),
-        (lambda: mj.grad(jnp.sin, "x")(1.0), "the argument argnums must be an integer"),
-        (lambda: mj.vmap(3), "Expected a callable value, got 3"),
-        (lambda: random.normal(random.key(0), dtype="x"), "random.normal was given"),
-        (lambda: nn.initializers.normal(0.1)(random.key(0), ("a",)),
-         "the result of nn.initializers.normal was given"),
-    ],
-)
+@pytest.mark.parametrize("function, text", [
+    (lambda: jnp.rot90(jnp.eye(2), "a"), "k must be an integer, got 'a'"),
+    (lambda: jnp.kaiser(5, "b"), "jnp.kaiser: the argument beta must be"),
+    (lambda: jnp.full(3, 2.0, "x"), "jnp.full: the argument dtype must be"),
+    (lambda: jnp.pad(jnp.ones(3), "a", constant_values=1),
+     "jnp.pad was given array=f32[3], pad_width='a', constant_values=1"),
+    (lambda: jnp.from_dlpack([1]), "from_dlpack needs an array with a method"),
+    (lambda: lax.cumsum(jnp.ones(3), ()), "lax.cumsum: the argument axis must"),
+    (lambda: lax.top_k(jnp.ones(3), 1.5), "lax.top_k: the argument k must be"),
+    (lambda: jnp.ones(3).sum("a"), "jnp.sum was given a=f32[3], axis='a'"),
+    (lambda: nn.glu(0), "axis -1 is out of bounds"),
+    (lambda: mj.tree.map("f", [1]), "the argument f must be a function, got 'f'"),
+    (lambda: mj.grad(jnp.sin, "x")(1.0), "the argument argnums must be an integer"),
+    (lambda: mj.vmap(3), "Expected a callable value, got 3"),
+    (lambda: random.normal(random.key(0), dtype="x"), "random.normal was given"),
+    (lambda: nn.initializers.normal(0.1)(random.key(0), ("a",)),
+     "the result of nn.initializers.normal was given"),
+])  # fmt: skip
 def test_the_argument_at_fault_is_named(function, text):
     error, lines = message(function)
     assert isinstance(error, (TypeError, ValueError))
