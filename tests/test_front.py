@@ -254,6 +254,15 @@ def test_compile_time_eval():
 
     assert f(1.5).tolist() == [3.0] * 6
 
+    @mj.jit
+    def scale(x):
+        with mj.ensure_compile_time_eval():  # A large one is a program, as outside.
+            y = lax.erf_inv(jnp.linspace(-0.9, 0.9, 300_001))
+            most = float(mj.jit(jnp.max)(lax.scan(lambda c, y: (c, y), 0.0, y)[1]))
+        return x * most
+
+    assert float(scale(2.0)) == pytest.approx(2.0 * 1.1630871, rel=1e-6)
+
 
 # What takes long, and what was made
 

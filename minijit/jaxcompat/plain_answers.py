@@ -19,7 +19,7 @@ from ..trace.api.devices import Device, device_count, device_of, devices
 from ..trace.arguments import wraps
 from ..trace.array import aval_of
 from ..trace.base.config import config
-from ..trace.core import BottomTrace, Tracer, current_trace, set_trace
+from ..trace.core import BottomTrace, Tracer, current, current_trace, set_trace
 from ..trace.jit.refs import Ref
 from ..trace.trees.pytree import tree_leaves
 from ..trace.types import ArrayLike, Function, PyTree
@@ -67,10 +67,11 @@ class CompileTimeTrace(BottomTrace):
         self.parent = self.outer = outer
 
     def process(self, primitive, args, params):
-        if not any(isinstance(x, Tracer) for x in args):
-            return super().process(primitive, args, params)
-        with set_trace(self.outer):
-            return self.outer.process(primitive, args, params)
+        is_traced = any(isinstance(x, Tracer) for x in args)
+        # Rules ask where they are: what is known is computed as it is outside.
+        trace = self.outer if is_traced else current.bottom
+        with set_trace(trace):
+            return trace.process(primitive, args, params)
 
 
 @contextmanager
