@@ -231,9 +231,23 @@ def checked_shape(name, shape, *params):
 
 
 def prepared(name, key, shape, dtype, *params):
-    """-> (words of the key, shape, dtype) of a sampler of floats with parameters."""
+    """-> (words of the key, shape, dtype) of a sampler of floats with parameters.
+
+    Raises TypePromotionError for a parameter that is more than the dtype holds.
+    """
     data, dtype = checked(name, key, dtype)
+    check_safe(name, dtype, params)
     return data, checked_shape(name, shape, *params), dtype
+
+
+def check_safe(name, dtype, params):
+    """Complain of parameters that are complex where the samples are not."""
+    for x in params:
+        if np.iscomplexobj(x) and not dtypes.issubdtype(dtype, np.complexfloating):
+            raise dtypes.TypePromotionError(
+                f"In arguments to {name}, cannot safely cast argument of type "
+                f"{dtypes.dtype(x)} to {dtype}{HERE}"
+            )
 
 
 def to_dtype(x, dtype, shape=None):
@@ -832,6 +846,7 @@ def lognormal(
     """e to the power of normal floats of standard deviation sigma."""
     kind = np.inexact, "a float or complex dtype"
     data, dtype = checked("lognormal", key, dtype, float, *kind)
+    check_safe("lognormal", dtype, [sigma])
     shape = checked_shape("lognormal", shape, sigma)
     return lax.exp(normal(data, shape, dtype) * to_dtype(sigma, dtype))
 
@@ -952,7 +967,8 @@ def gamma(
     dtype: DTypeLike | None = None,
 ) -> Array:
     """Floats above 0 with density x**(a-1) e**-x / gamma(a), differentiable by a."""
-    data, shape, dtype = prepared("gamma", key, shape, dtype, a)
+    data, dtype = checked("gamma", key, dtype)
+    shape = checked_shape("gamma", shape, a)
     return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=False)
 
 
@@ -961,7 +977,8 @@ def loggamma(
     dtype: DTypeLike | None = None,
 ) -> Array:
     """The logarithms of `gamma`'s samples, exact where those are nearly 0."""
-    data, shape, dtype = prepared("loggamma", key, shape, dtype, a)
+    data, dtype = checked("loggamma", key, dtype)
+    shape = checked_shape("loggamma", shape, a)
     return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=True)
 
 

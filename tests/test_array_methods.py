@@ -8,6 +8,7 @@ from harness import refused
 from test_numpy import ShapeTrace
 
 import minijit.numpy as jnp
+from minijit import jit
 from minijit.trace.array import ArrayImpl, aval_of
 from minijit.trace.core import Array, Tracer, forwarded_names, operators, set_trace
 
@@ -206,6 +207,11 @@ def test_at_reads_and_applies():
     assert np.isnan(np.asarray(a.at[9].get(mode="fill")))
     same(a.at[9].get(mode="clip"), -1.0)
     same(a.at[1:].apply(jnp.negative), [2.0, -3.0, 1.0])
+    twice = lambda x: 2 * x + 1  # As often as an index is named, as NumPy's ufunc.at.
+    i, found = jnp.array([0, 0, 1, 7]), [11.0, 7.0, -1.0]
+    same(a.at[i].apply(twice), found)
+    same(jit(lambda a, i: a.at[i].apply(twice))(a, i), found)
+    same(a.at[jnp.array([0, 0])].apply(twice, unique_indices=True), [5.0, 3.0, -1.0])
     same(a.at[9].set(5.0), y)
     same(a.at[np.array([0, 0, 1])].add(1.0), [4.0, 4.0, -1.0])
     assert "Indexed" in repr(a.at[0])

@@ -422,3 +422,15 @@ def test_orthogonal_matrices_of_complex_numbers():
     np.testing.assert_allclose(q @ q.conj().mT, [np.eye(3)] * 2, atol=1e-5)
     with pytest.raises(ValueError, match="a float or complex dtype"):
         random.orthogonal(random.key(0), 3, (), int)
+
+
+@pytest.mark.parametrize("draw", [
+    lambda key, z: random.beta(key, z, 2.0), lambda key, z: random.t(key, z),
+    lambda key, z: random.lognormal(key, z), lambda key, z: random.f(key, 2.0, z),
+    lambda key, z: random.triangular(key, 0.0, z, 2.0),
+])  # fmt: skip
+def test_what_is_imaginary_is_not_dropped(draw):
+    with pytest.raises(dtypes.TypePromotionError, match="cannot safely cast"):
+        draw(random.key(0), 1 + 1j)
+    assert draw(random.key(0), 1).dtype == np.float32
+    assert random.lognormal(random.key(0), 1j, (2,), complex).dtype == np.complex64

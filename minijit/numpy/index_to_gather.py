@@ -393,11 +393,7 @@ def shape_update(update, form):
 
 
 def apply_index(x, index, function, **params):
-    """`x` with `function` applied, once, to the elements that `x[index]` reads.
-
-    JAX: `x.at[index].apply(function)`, but for an element that the index names more
-    than once: JAX applies the function to it as often.
-    """
+    """`x` with `function` applied, once, to the elements that `x[index]` reads."""
     if aval_of(x).size == 0:
         return update_index(x, index, 0, scatter, **params)
     wrap = params.get("wrap_negative_indices", True)

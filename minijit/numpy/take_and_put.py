@@ -12,6 +12,7 @@ from ..ops import scatter
 from ..trace import dtypes
 from ..trace.core import Tracer, operators
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
+from ..transform.control_flow.more_loops import fori_loop
 from .arguments import (
     canonical_axis,
     canonical_shape,
@@ -93,12 +94,13 @@ class Indexed:
             self.array, self.index, mode=mode, fill_value=fill_value, **promises
         )
 
-    def update(self, scatter, values, options):
+    def update(self, scatter, values, options, array=None):
         """Scatter `values` into the array.  They may be lists, as JAX's may."""
+        array = self.array if array is None else array
         values = asarray(values) if isinstance(values, (list, tuple)) else values
         values = unwrapped(values)
         check_arraylike("scatter", values)
-        return update_index(self.array, self.index, values, scatter, **options)
+        return update_index(array, self.index, values, scatter, **options)
 
     def set(self, values, **options):
         """`x[index] = values`."""
@@ -137,8 +139,19 @@ class Indexed:
         return self.update(scatter.scatter_max, values, options)
 
     def apply(self, func, **options):
-        """`x[index] = func(x[index])`."""
-        return apply_index(self.array, self.index, func, **options)
+        """`x[index] = func(x[index])`, once for each time an index is named."""
+        x = apply_index(self.array, self.index, func, **options)
+        if options.get("unique_indices") or not may_repeat(self.index):
+            return x
+        times = self.update(scatter.scatter_add, 1, options, zeros(x.shape, int))
+        again = lambda i, x: convert(where(times > i, func(x), x), x.dtype)
+        return fori_loop(1, times.max(initial=0), again, x)
+
+
+def may_repeat(index):
+    """Whether an index may name an element twice: it has arrays of integers."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return builtins.any(np.ndim(i) and i.dtype != bool for i in entries)
 
 
 class At:
