@@ -21,6 +21,7 @@ from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import combine
 from ..loops.statements import For, Store, expressions, nested, replaced, statements
 from .access import access_of, own_pieces, plain_dims
+from .nests import runs_along
 from .placing_rules import share_axes
 
 
@@ -226,12 +227,15 @@ class Distribution:
             value, = substitute([store.value], self.names.get)
             store = replace(store, value=value)
             found = [e for e in postorder([value]) if type(e) is Reduce]
-            # What each element has for itself stays with it.
-            totals = [e for e in found if not e.free >= set(axes)]
+            # What each element has for itself stays with it, if it is read as stored.
+            totals = [e for e in found
+                      if not e.free >= set(axes) or is_across(axes, e, store)]
             if store.value in totals and len(found) == 1 or not totals:
                 break
             total = totals[0]
-            own = tuple(a for a in axes if a in total.free)
+            along = access_of(most_read(total, store)).along
+            own = (a for a in axes if a in total.free)
+            own = tuple(sorted(own, key=lambda a: -along.get(a, 0)))
             plain = len(total.bodies) == 1
             plain = plain and all(a.kind == "reduce" for a in total.axes)
             if not (plain and total.free <= set(own)):
@@ -246,6 +250,18 @@ class Distribution:
             if not any(type(e) is Load and e.buffer is store.buffer
                        for e in postorder([total]))
         }  # fmt: skip
+
+
+def most_read(total, other):
+    """The `Load` of the largest array in a total's terms, or another place."""
+    loads = (e for e in postorder(total.bodies) if type(e) is Load)
+    return max(loads, key=lambda load: load.buffer.nbytes, default=other)
+
+
+def is_across(axes, total, store):
+    """Whether memory runs along another axis where a total reads most than where it is
+    stored: sum(k: x[k,i,j]) at y[j,i]."""
+    return runs_along(most_read(total, store)) in {*axes} - {runs_along(store)}
 
 
 def distribute(body, prefix):
