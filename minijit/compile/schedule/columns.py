@@ -18,7 +18,7 @@ from ..loops.statements import For, Store, expressions, replaced, statements
 from ..pipeline import arrangements
 from ..settings import config
 from .interchange import longest_piece, total_of
-from .nests import split, stride_along
+from .nests import nest_of, split, stride_along
 from .shared_loops import is_nest
 
 
@@ -33,15 +33,7 @@ def block_length(axis, body, size=4):
         return 1
     if axis.extent < config.fusion.fewest_totals:
         return 1
-    inside = [s for s in statements(body) if isinstance(s, Store)]
-    inside += [e for e in postorder(expressions(body)) if type(e) is Load]
-    along = across = 0
-    for place in inside:
-        if place.buffer.space != "cache" and any(axis in i.free for i in place.index):
-            runs = stride_along(place, axis) == 1
-            along += runs * place.buffer.nbytes
-            across += (not runs) * place.buffer.nbytes
-    if along <= across:
+    if bytes_along(axis, body) <= 0:
         return 1
     return min(axis.extent, longest_piece(axis.extent, size))
 
@@ -75,8 +67,12 @@ def goes_by_columns(loop):
         return False
     if inner:
         found = postorder(expressions(inner))
+        if len(loop.body) > 1:
+            return True
+        # A nest's loops change places if memory runs along the outer one rather.
         total = any(type(e) is Reduce and loop.axis in e.free for e in found)
-        return len(loop.body) > 1 or total
+        least = bytes_along(nest_of(*inner)[0][-1], inner) if nest_of(*inner) else 0
+        return total and bytes_along(loop.axis, inner) > least
     made = [s.value for s in loop.body if type(s.value) is not Reduce]
     totals = [e for e in postorder(made) if type(e) is Reduce and loop.axis in e.free]
     stored = {s.value for s in loop.body}
@@ -95,6 +91,17 @@ def is_plain(loop):
 
 def is_total(store):
     return type(store.value) is Reduce
+
+
+def bytes_along(axis, body):
+    """Bytes of arrays of which memory runs along an axis, less those that it crosses."""
+    places = [s for s in statements(body) if isinstance(s, Store)]
+    places += [e for e in postorder(expressions(body)) if type(e) is Load]
+    return sum(
+        place.buffer.nbytes * (1 if stride_along(place, axis) == 1 else -1)
+        for place in places
+        if place.buffer.space != "cache" and any(axis in i.free for i in place.index)
+    )
 
 
 class Columns:

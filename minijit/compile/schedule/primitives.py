@@ -230,12 +230,13 @@ class Distribution:
             # What each element has for itself stays with it, if it is read as stored.
             totals = [e for e in found
                       if not e.free >= set(axes) or is_across(axes, e, store)]
-            if store.value in totals and len(found) == 1 or not totals:
+            whole = store.value in totals and len(found) == 1
+            if not totals or whole and not is_across(axes, store.value, store):
                 break
             total = totals[0]
-            along = access_of(most_read(total, store)).along
             own = (a for a in axes if a in total.free)
-            own = tuple(sorted(own, key=lambda a: -along.get(a, 0)))
+            loads = (e for e in postorder(total.bodies) if type(e) is Load)
+            own = by_reach(own, loads)
             plain = len(total.bodies) == 1
             plain = plain and all(a.kind == "reduce" for a in total.axes)
             if not (plain and total.free <= set(own)):
@@ -252,16 +253,13 @@ class Distribution:
         }  # fmt: skip
 
 
-def most_read(total, other):
-    """The `Load` of the largest array in a total's terms, or another place."""
-    loads = (e for e in postorder(total.bodies) if type(e) is Load)
-    return max(loads, key=lambda load: load.buffer.nbytes, default=other)
-
-
 def is_across(axes, total, store):
-    """Whether memory runs along another axis where a total reads most than where it is
-    stored: sum(k: x[k,i,j]) at y[j,i]."""
-    return runs_along(most_read(total, store)) in {*axes} - {runs_along(store)}
+    """Whether memory runs along another axis where a total's terms are read than where
+    it is stored: sum(k: x[k,i,j]) at y[j,i]."""
+    loads = [e for e in postorder(total.bodies) if type(e) is Load]
+    most = max(loads, key=lambda load: load.buffer.nbytes, default=store)
+    inner = by_reach(axes, loads)[-1]
+    return runs_along(most) in axes and runs_along(store) is not inner
 
 
 def distribute(body, prefix):
@@ -310,14 +308,19 @@ def reordered(nest, first=()):
     """
     if not may_reorder(nest):
         return nest
-    places = [access_of(p) for p in nest.places]
+    rest = by_reach((a for a in nest.axes if a not in first), nest.places)
+    return replace(nest, axes=(*first, *rest))
+
+
+def by_reach(axes, places):
+    """Axes in the order of how far places in memory go with them, the farthest first."""
+    places = [access_of(p) for p in places]
 
     def far(axis):
         steps = ((a.buffer.nbytes, a.along.get(axis, 0)) for a in places)
         return sum(n * math.log2(1 + min(s, 1 << 22)) for n, s in steps if s == s)
 
-    rest = sorted((a for a in nest.axes if a not in first), key=far, reverse=True)
-    return replace(nest, axes=(*first, *rest))
+    return tuple(sorted(axes, key=far, reverse=True))
 
 
 # ---- join
