@@ -226,7 +226,7 @@ def along_memory(total):
     """
     axes = total.axes
     plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in axes)
-    if len(axes) < 2 or len(total.bodies) > 1 or not plain or count_of(axes) < FEW:
+    if len(axes) < 2 or len(total.bodies) > 1 or not plain or terms_of(total) < FEW:
         return total
     loads = [e for e in postorder(total.bodies) if type(e) is Load]
     order = farthest_first(axes, loads)
@@ -276,7 +276,7 @@ def total_axes_in_one(total):
     """How many of a total's last axes are to be one."""
     axes = total.axes
     plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in axes)
-    if len(axes) < 2 or not plain or count_of(axes) < FEW:
+    if len(axes) < 2 or not plain or terms_of(total) < FEW:
         return 1
     inside = postorder(total.bodies)
     loads = [e for e in inside if type(e) is Load]
@@ -286,6 +286,11 @@ def total_axes_in_one(total):
     if asked & {*axes} or not any(stride_along(e, axes[-1]) == 1 for e in loads):
         return 1
     return neighbours(axes, loads)
+
+
+def terms_of(total):
+    """How many terms a total has at most, in all steps of the loops around it."""
+    return count_of((*total.axes, *total.free))
 
 
 def neighbours(axes, accesses, asked=()):
