@@ -661,3 +661,33 @@ def test_what_a_loop_has_in_registers_is_no_access():
     within = cost.Loop(places={places[0], places[2]})
     outer = cost.Loop(places=set(places[1:]), inner=[within])
     assert outer.accesses == set(places[:2])
+
+
+ACROSS = {
+    "stored across": (lambda x: x.sum(0).T, (256, 64, 32)),
+    "scaled, stored across": (lambda x: x.mean(1).T + 1, (20, 1000, 48)),
+    "short runs": (lambda x: x.max((0, 2)), (3000, 12, 9)),
+}
+
+
+@pytest.mark.parametrize("f, shape", ACROSS.values(), ids=ACROSS)
+def test_what_is_read_in_rows_and_stored_across_them_is_apart(f, shape):
+    x = jnp.asarray(numbers(*shape))
+    compiled = mj.jit(f).lower(x).compile()
+    found, = (d for d in compiled.explain().decisions if d.rule == "schedule")
+    assert next(iter(found.numbers)) in ("distribute", "join")
+    assert found.numbers["as fused"] > 2 * min(found.numbers.values())
+    with mj.disable_jit():
+        want = f(x)
+    np.testing.assert_allclose(compiled(x), want, 1e-4, 1e-4)
+
+
+def test_loops_change_places_only_for_memory_that_runs_along_the_outer_one_rather():
+    x, c = jnp.asarray(numbers(1000, 30)), jnp.asarray(numbers(30, 30))
+    f = lambda x, c: jnp.square(x[:, :, None] * x[:, None] - c).sum(0)
+    compiled = mj.jit(f).lower(x, c).compile()
+    rules = [d.rule for d in compiled.explain().decisions]
+    assert "rows" in rules and "along memory" not in rules
+    with mj.disable_jit():
+        want = f(x, c)
+    np.testing.assert_allclose(compiled(x, c), want, 1e-4)

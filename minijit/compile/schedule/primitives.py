@@ -21,7 +21,7 @@ from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import combine
 from ..loops.statements import For, Store, expressions, nested, replaced, statements
 from .access import access_of, own_pieces, plain_dims
-from .nests import runs_along
+from .nests import SHORT, runs_along, stride_along
 from .placing_rules import share_axes
 
 
@@ -163,7 +163,7 @@ class Distribution:
       temps: the arrays that take the place of a kernel's own numbers, one for each
         step, and those of totals.
       wide: {buffer of the kernel's own: `Wide`}.
-      names: {total: where it is}, as long as nothing it reads is stored again.
+      names: {total: what takes its place}, as long as nothing it reads is stored again.
     """
 
     def __init__(self, pairs, prefix):
@@ -227,6 +227,9 @@ class Distribution:
             value, = substitute([store.value], self.names.get)
             store = replace(store, value=value)
             found = [e for e in postorder([value]) if type(e) is Reduce]
+            if short := next((e for e in found if short_run(axes, e)), None):
+                self.take_rows(axes, short, value)
+                continue
             # What each element has for itself stays with it, if it is read as stored.
             totals = [e for e in found
                       if not e.free >= set(axes) or is_across(axes, e, store)]
@@ -235,8 +238,7 @@ class Distribution:
                 break
             total = totals[0]
             own = (a for a in axes if a in total.free)
-            loads = (e for e in postorder(total.bodies) if type(e) is Load)
-            own = by_reach(own, loads)
+            own = by_reach(own, loads_in(total))
             plain = len(total.bodies) == 1
             plain = plain and all(a.kind == "reduce" for a in total.axes)
             if not (plain and total.free <= set(own)):
@@ -253,13 +255,60 @@ class Distribution:
         }  # fmt: skip
 
 
+    def take_rows(self, axes, total, value):
+        """A total that memory runs along for a few steps at a time: first the totals of
+        all else, whole rows of them, and then those few of each.
+
+        Args:
+          value: what it is a part of.
+        """
+        run = most_read(total)[0]
+        long, short = Axis(run.extent), Axis(run.extent, "reduce")
+        bodies = substitute(list(total.bodies), {run: long}.get)
+        rest = tuple(a for a in total.axes if a is not run)
+        inner = Reduce(total.op, rest, tuple(bodies))
+        own = by_reach((a for a in (*axes, long) if a in inner.free), loads_in(inner))
+        row = self.fresh((a.extent for a in own), total.dtype)
+        self.nests.append(Nest(own, Store(row, own, inner)))
+        there = Load(row, tuple(short if a is long else a for a in own))
+        total_of_row = Reduce(total.op, (short,), (there,))
+        others = [e for e in postorder([value]) if type(e) is Reduce and e is not total]
+        if any(total in postorder(e.bodies) for e in others):
+            own = tuple(a for a in axes if a in total.free)
+            done = self.fresh((a.extent for a in own), total.dtype)
+            self.nests.append(Nest(own, Store(done, own, total_of_row)))
+            total_of_row = Load(done, own)
+        self.names[total] = total_of_row
+
+
+def loads_in(total):
+    return [e for e in postorder(total.bodies) if type(e) is Load]
+
+
+def most_read(total):
+    """(the axis that memory runs along, the load) of the largest array of a total."""
+    most = max(loads_in(total), key=lambda load: load.buffer.nbytes, default=None)
+    return (runs_along(most), most) if most else (None, None)
+
+
+def short_run(axes, total):
+    """Whether memory runs along a short axis of a total, and then along a loop's:
+    sum(k, l: x[k,i,l])."""
+    run, most = most_read(total)
+    plain = len(total.bodies) == 1 and len(total.axes) > 1 and total.free <= {*axes}
+    if not plain or run not in total.axes or not isinstance(run.extent, int):
+        return False
+    next_to_it = any(stride_along(most, a) == run.extent for a in axes)
+    return run.extent < SHORT and next_to_it and all(
+        a.kind == "reduce" for a in total.axes
+    )
+
+
 def is_across(axes, total, store):
     """Whether memory runs along another axis where a total's terms are read than where
     it is stored: sum(k: x[k,i,j]) at y[j,i]."""
-    loads = [e for e in postorder(total.bodies) if type(e) is Load]
-    most = max(loads, key=lambda load: load.buffer.nbytes, default=store)
-    inner = by_reach(axes, loads)[-1]
-    return runs_along(most) in axes and runs_along(store) is not inner
+    inner = by_reach(axes, loads_in(total))[-1]
+    return most_read(total)[0] in axes and runs_along(store) is not inner
 
 
 def distribute(body, prefix):
