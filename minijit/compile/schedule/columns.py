@@ -94,7 +94,7 @@ def is_total(store):
 
 
 def bytes_along(axis, body):
-    """Bytes of arrays of which memory runs along an axis, less those that it crosses."""
+    """Bytes of arrays that memory runs along with an axis, less those it crosses."""
     places = [s for s in statements(body) if isinstance(s, Store)]
     places += [e for e in postorder(expressions(body)) if type(e) is Load]
     return sum(

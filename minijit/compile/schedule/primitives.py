@@ -362,7 +362,7 @@ def reordered(nest, first=()):
 
 
 def by_reach(axes, places):
-    """Axes in the order of how far places in memory go with them, the farthest first."""
+    """Axes by how far places in memory go with them, the farthest first."""
     places = [access_of(p) for p in places]
 
     def far(axis):
