@@ -239,10 +239,22 @@ def test_only_what_the_checker_refuses_is_given_up(monkeypatch):
             yield replace(candidate, bodies=bodies)
 
     monkeypatch.setattr(recipes, "short_rows", ill_formed)
-    monkeypatch.setattr(cost, "price", lambda bodies, machine: 1e9 / len(str(bodies)))
+    shorter = lambda bodies, machine, most: 1e9 / len(str([*bodies]))
+    monkeypatch.setattr(cost, "price", shorter)
     found = choose.scheduled(program)
     assert refused in found.kernels
     assert other not in found.kernels
+
+
+def test_what_is_sure_to_take_longer_is_priced_no_further():
+    (x, y), i = buffers("x", "y", shape=(100_000,)), Axis(100_000)
+    body = (For(i, (Store(y, (i,), op("sin", op("exp", Load(x, (i,))))),)),)
+    machine, looked = Machine.book(), []
+    whole, one = price([body] * 5, machine), price([body], machine)
+    assert price([body] * 5, machine, whole) == whole
+    bodies = (looked.append(body) or body for _ in range(5))
+    assert one / 2 < price(bodies, machine, one / 2) <= one
+    assert len(looked) == 1
 
 
 def test_cores_share_memory_but_not_instructions():

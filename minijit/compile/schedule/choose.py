@@ -2,10 +2,12 @@
 
     program = scheduled(program)       # a kernel may have become several
 
-The price of each stands in the program's ledger, those of the rejected too.  Where
-the same ways were measured before (`minijit.tune`), the fastest one is taken.
+The price of each stands in the program's ledger, those of the rejected too; of one that
+is sure to take longer than what is there already, what it takes at least.  Where the
+same ways were measured before (`minijit.tune`), the fastest one is taken.
 """
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, fields, replace
@@ -190,7 +192,7 @@ def cheapest(program, kernel, machine):
     if today - least([kernel.body], machine) < machine.wake:
         return None
     ways = ways_of(program, kernel)
-    prices = {AS_FUSED: today} | prices_of(program, kernel, ways, machine)
+    prices = {AS_FUSED: today} | prices_of(program, kernel, ways, machine, today)
     order = sorted((name for name in ways if prices[name] < today), key=prices.get)
     chosen = next((n for n in order if is_sound(program, kernel, ways[n])), AS_FUSED)
     if len(ways) == 1:
@@ -205,21 +207,25 @@ def taken(rule, kernel, candidate, nanoseconds):
     return candidate
 
 
-def prices_of(program, kernel, ways, machine):
-    """{name: ns} of all ways but the kernel's own."""
+def prices_of(program, kernel, ways, machine, most=math.inf):
+    """{name: ns} of all ways but the kernel's own; most: as in `price_of`."""
     return {
-        name: price_of(with_candidates(program, {kernel: candidate}), machine)
+        name: price_of(with_candidates(program, {kernel: candidate}), machine, most)
         for name, candidate in ways.items()
         if candidate
     }
 
 
-def price_of(program, machine):
-    """ns of a program's kernels as they are loaded: where they can be, in place."""
+def price_of(program, machine, most=math.inf):
+    """ns of a program's kernels as they are loaded: where they can be, in place.
+
+    Args:
+      most: of what is sure to take longer, a part is enough: more than this.
+    """
     from .cost import price
 
     kernels = rewrites["with_reuse"](program).kernels
-    return price([arrange(kernel.body) for kernel in kernels], machine)
+    return price((arrange(kernel.body) for kernel in kernels), machine, most)
 
 
 # What was measured of a program's only kernel on a machine: None, or a function of the

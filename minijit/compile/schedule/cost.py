@@ -468,23 +468,6 @@ class Times:
         return min(alone, machine.wake + self.on(machine.cores, machine))
 
 
-def times_of(bodies, machine):
-    """The `Times` of kernels, given their arranged statements."""
-    read = Reader().read
-    kernels = [read(place(body, prepare=share_axes)) for body in bodies]
-    groups: dict = {}
-    caches = [Fetches(cache, groups) for cache in machine.caches]
-    again = [cache.again(kernels) for cache in caches]
-    return [
-        Times(
-            work(written_out(kernel), machine),
-            tuple(c.run(kernel, a) for c, a in zip(caches, again, strict=True)),
-            is_shared(body),
-        )
-        for kernel, body in zip(kernels, bodies, strict=True)
-    ]
-
-
 def is_shared(body):
     """Whether the steps of a kernel's outermost loop may run on several cores."""
     loop, *after = body
@@ -493,11 +476,31 @@ def is_shared(body):
     return plain and once in ([], [True]) and independent(loop.axis, loop.body)
 
 
-def price(bodies, machine):
+def price(bodies, machine, most=math.inf):
     """ns of kernels' arranged statements, one after the other: a whole number, so that
-    what is summed up in another order costs the same."""
-    each = sum(t.least(machine) for t in times_of(bodies, machine))
-    return round(each + machine.kernel * len(bodies))
+    what is summed up in another order costs the same.
+
+    Args:
+      most: where instructions alone take more, what they take is the answer: neither
+        are lines counted then, nor the other kernels looked at.
+    """
+    read, known, so_far = Reader().read, [], 0.0
+    free = ((0.0, 0.0),) * len(machine.caches)
+    for body in bodies:
+        kernel = read(place(body, prepare=share_axes))
+        times = Times(work(written_out(kernel), machine), free, is_shared(body))
+        known.append((kernel, times))
+        so_far += times.least(machine) + machine.kernel
+        if so_far > most:
+            return round(so_far)
+    groups: dict = {}
+    caches = [Fetches(cache, groups) for cache in machine.caches]
+    again = [cache.again([kernel for kernel, _ in known]) for cache in caches]
+    each = 0
+    for kernel, times in known:
+        lines = (c.run(kernel, a) for c, a in zip(caches, again, strict=True))
+        each += replace(times, lines=tuple(lines)).least(machine)
+    return round(each + machine.kernel * len(known))
 
 
 def least(bodies, machine):
