@@ -29,20 +29,6 @@ def same_keys(found, wanted):
 # ---- keys as values
 
 
-def test_seeds_and_styles():
-    old, new = random.PRNGKey(5), random.key(5)
-    assert (old.shape, old.dtype, new.shape) == ((2,), np.uint32, ())
-    np.testing.assert_array_equal(words(new), old)
-    assert random.uniform(old) == random.uniform(new)
-    assert random.split(old, 3).shape == (3, 2) and random.fold_in(old, 1).shape == (2,)
-    np.testing.assert_array_equal(random.key_data(random.clone(new)), old)
-    back = random.wrap_key_data(old)
-    assert bool(back == new) and back.dtype == new.dtype
-    batch = random.wrap_key_data(jnp.stack([old, old + 1]))
-    assert batch.shape == (2,) and bool(batch[0] == new)
-    assert random.key_impl(new) == random.key_impl(old) == "threefry2x32"
-
-
 # ---- arrays of keys
 
 

@@ -141,19 +141,6 @@ def test_jax_agrees_on_the_shapes_of_functions_of_two():
 
 
 @pytest.mark.oracle
-def test_jax_agrees_on_clamp_and_betainc():
-    pytest.importorskip("jax")
-    # Complex numbers have no order; XLA clamps them by one of its own.
-    for dtype in names[:-1]:
-        x = edge_values("clamp", dtype)[:6]
-        triples = np.array([*itertools.product(x, repeat=3)], x.dtype).T
-        oracle("clamp", list(map(np.ascontiguousarray, triples)))
-    positive = np.array([0.5, 1, 2.5, 7], np.float32)
-    grid = np.meshgrid(positive, positive, np.array([0, 0.1, 0.5, 1], np.float32))
-    oracle("betainc", [g.ravel() for g in grid])
-
-
-@pytest.mark.oracle
 def test_jax_agrees_on_reduced_precision_and_rounding():
     pytest.importorskip("jax")
     rng = np.random.default_rng(0)

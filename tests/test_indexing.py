@@ -460,19 +460,6 @@ def test_indices_of_64_bits():
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("mode", [None, "clip", "fill"])
-def test_jax_agrees_on_reads(mode):
-    jnp = pytest.importorskip("jax.numpy")
-    for index in [*inside[::6], *outside]:
-        expected = jnp.asarray(cube).at[index].get(mode=mode)
-        expected = jnp.asarray(cube)[index] if mode is None else expected
-        alike(take_index(wrap(cube), index, mode=mode), expected, index)
-        rebuild, hidden = hide_integers(index)
-        read = lambda x, *i: take_index(x, rebuild(*i), mode=mode)  # noqa: B023
-        alike(traced(read, wrap(cube), *hidden)[0], expected, index)
-
-
-@pytest.mark.oracle
 @pytest.mark.parametrize("mode", [None, "clip"])
 def test_jax_agrees_on_writes(mode):
     jnp = pytest.importorskip("jax.numpy")

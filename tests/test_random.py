@@ -9,7 +9,7 @@ from referee import together
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import dtypes, lax, random
+from minijit import lax, random
 from minijit.ops import prng
 
 pytestmark = pytest.mark.chapter(16)
@@ -228,20 +228,6 @@ def test_keys_print_as_jax_s():
         "Array((2,), dtype=key<fry>) overlaying:\n"
         "[[1797259609 2579123966]\n [ 928981903 3453687069]]"
     )
-
-
-def test_keys_have_a_dtype_of_their_own():
-    key = random.key(0)
-    assert str(key.dtype) == key.dtype.name == "key<fry>"
-    assert key.dtype == random.key_dtype() == random.split(key).dtype
-    assert key.dtype != np.dtype("uint32")
-    assert jnp.result_type(key, key) == key.dtype
-    assert jnp.issubdtype(key.dtype, dtypes.prng_key)
-    assert jnp.issubdtype(key.dtype, dtypes.extended)
-    assert not jnp.issubdtype(key.dtype, jnp.integer)
-    assert not jnp.issubdtype(random.PRNGKey(0).dtype, dtypes.prng_key)
-    assert random.key_impl(key) == random.key_impl(random.PRNGKey(0)) == "threefry2x32"
-    assert str(key.aval) == "key<fry>[]"
 
 
 def test_keys_are_arrays():

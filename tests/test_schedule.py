@@ -300,7 +300,6 @@ def test_a_digit_goes_on_by_what_it_does_on_average():
     assert access_of(Load(x, pair)).along == {i: 8 + 4}
 
 
-
 def test_steps_that_meet_are_not_independent():
     (x, y), i, j = buffers("x", "y"), Axis(63), Axis(32)
     after = op("add", i, as_index(1))
@@ -387,30 +386,6 @@ def test_what_reads_neighbours_runs_some_steps_behind():
 def test_what_needs_two_steps_of_another_nest_is_not_joined():
     nests = shifted_nests(lambda here, there, x: op("sub", there, here))
     assert [g.axis for g in joined(nests)] == [None, None]
-
-
-@pytest.mark.parametrize("name", ["variation", "roughness"])
-def test_joined_neighbours_are_the_gradient(name, monkeypatch):
-    f, (image,), _ = cliffs[name]
-    x = value(image, np.random.default_rng(0))
-
-    def join(program, kernel, machine):
-        found = candidates(kernel, frozenset(program.temps))
-        chosen, = (c for c in found if c.recipe == "join")
-        assert not chosen.temps and len(chosen.bodies) == 3
-        return chosen
-
-    monkeypatch.setattr(choose, "cheapest", join)
-    with mj.config.override("debug_checks", True):
-        found = np.asarray(mj.jit(lambda x: f(x))(x))
-    v = np.asarray(x, "f8")
-    down, right = 2 * np.diff(v, axis=0), np.sign(np.diff(v, axis=1))
-    wanted = np.zeros_like(v)
-    wanted[1:] += down
-    wanted[:-1] -= down
-    wanted[:, 1:] += right
-    wanted[:, :-1] -= right
-    np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
 
 
 def test_joined_rows_are_rows_again():

@@ -211,17 +211,6 @@ def leaves(result):
     return [np.asarray(leaf) for leaf in tree_leaves(result)]
 
 
-@pytest.mark.usefixtures("one_by_one")
-@pytest.mark.parametrize("module,name,args,kwargs", numbered)
-def test_values_are_scipy_s(module, name, args, kwargs):
-    pytest.importorskip("scipy")
-    want = find("scipy", module, name)(*args, **kwargs)
-    got = find("minijit.scipy", module, name)(*args, **kwargs)
-    for a, b in zip(leaves(got), leaves(want), strict=True):
-        assert a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
-
-
 @pytest.fixture
 def one_by_one():
     """What these functions compile costs more here than each operation does."""

@@ -72,17 +72,6 @@ def test_both_names():
     assert all(hasattr(stax, name) for name in names)
 
 
-def test_unknown_number_of_examples():
-    init, _ = stax.serial(
-        stax.Conv(4, (3, 3)), stax.MaxPool((2, 2)), stax.Flatten, stax.Dense(7)
-    )
-    shape, params = init(random.PRNGKey(0), (-1, 8, 8, 1))
-    assert shape[-1] == 7
-    assert [p.shape for p in mj.tree.leaves(params)] == [
-        (3, 3, 1, 4), (1, 1, 1, 4), (100, 7), (7,),
-    ]  # fmt: skip
-
-
 def test_dropout_wants_a_key():
     _, apply = stax.Dropout(0.5)
     refused(ValueError, "PRNG key", apply, (), jnp.ones(3))
