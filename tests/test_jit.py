@@ -637,16 +637,6 @@ def test_what_is_captured_is_printed_only_if_it_is_small():
         assert len(printed) == (0 if count == 100 else 2)
 
 
-def test_the_nearest_signature_is_named():
-    f = jax.jit(lambda x, y: x)
-    f(jnp.ones(1), jnp.ones(1))
-    f(jnp.ones(2), jnp.ones(2))
-    f(jnp.ones(2), jnp.ones(3))
-    f(jnp.ones(1), jnp.ones(9))
-    assert "nearest: trace 1" in f.traces[2].why
-    assert "nearest: trace 0" in f.traces[3].why
-
-
 def test_a_trace_that_differs_in_one_fact_is_compared_with_one(monkeypatch):
     compared, differences = [], retrace.differences
     noting = lambda old, new: compared.append(old) or differences(old, new)
@@ -754,17 +744,6 @@ def test_flags_belong_to_the_signature():
     assert g(one).dtype == np.float32
     with jax.enable_x64():
         assert g(one).dtype == np.float64 and len(traces) == 2
-
-
-def test_a_long_program():
-    def f(x):
-        for _ in range(5_000):
-            x = x + 1.0
-        return x
-
-    eqn, = jax.make_jaxpr(jax.jit(f))(0.0).eqns
-    assert len(eqn.params["jaxpr"].eqns) == 5_000
-    assert float(jax.jit(f, backend="eval")(0.0)) == 5_000.0
 
 
 # ---- jitted functions in jitted functions

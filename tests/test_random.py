@@ -9,7 +9,7 @@ from referee import together
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax, random
+from minijit import dtypes, lax, random
 from minijit.ops import prng
 
 pytestmark = pytest.mark.chapter(16)
