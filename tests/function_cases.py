@@ -590,7 +590,8 @@ numpy_cases |= {
         case(F(4), slice(0, 4, 2), 1.0), case(F(4), np.array([3, 0]), F(2))],
     "trim_zeros": [case(np.array([0, 0, 1, 0, 2, 0], np.int32), dynamic=False),
         case(np.array([0.0, 1.0, 0.0], np.float32), "f", dynamic=False),
-        case(np.zeros(3, np.float32), dynamic=False)],
+        case(np.zeros(3, np.float32), dynamic=False),
+        case(np.eye(3, 4, 1, np.int32), dynamic=False)],
     "apply_over_axes": [case(np.sum, F(2, 3), [0, 1], numpy=skip("takes a function"))],
 }  # fmt: skip
 numpy_cases["pad"] = [

@@ -151,6 +151,7 @@ def test_value_errors(call, message):
 
 @pytest.mark.parametrize("call", [
     lambda: jnp.sum(jnp.ones(2), out=np.ones(2)),
+    lambda: jnp.modf(jnp.ones(2), out=np.ones(2)),
     lambda: jnp.fill_diagonal(jnp.ones((2, 2)), 1.0),
     lambda: jnp.ones(2).flat,
     lambda: jnp.take(jnp.ones(2), 0, mode="raise"),
@@ -371,6 +372,7 @@ def test_a_cotangent_without_elements_adds_nothing():
 def test_gcd_takes_as_many_steps_as_fibonacci_s_numbers_need():
     x, y = np.uint32([2971215073]), np.uint32([1836311903])
     assert mj.jit(jnp.gcd)(x, y).tolist() == [1]
+    assert mj.jit(lambda y: jnp.gcd(jnp.asarray(x), y))(y).tolist() == [1]
     assert str(mj.make_jaxpr(jnp.gcd)(x, y)).count(" rem ") == 48
 
 

@@ -205,9 +205,9 @@ def test_bad_convolutions():
     refused(ValueError, "3 // 1 != 2", lax.conv, x, k, (1,), "SAME")
     with pytest.raises(TypeError, match="ndim to be equal, got 3 and 2"):
         lax.conv(x, wrap(np.ones((2, 3), np.float32)), (1,), "SAME")
-    with pytest.raises(ValueError, match="for rhs must have 3 characters"):
-        names = ("NCH", "OOH", "NCH")
-        lax.conv_general_dilated(x, k, (1,), "SAME", dimension_numbers=names)
+    for names in (("NCH", "OOH", "NCH"), ("NCH", "OIHW", "NCH")):
+        with pytest.raises(ValueError, match="for rhs must have 3 characters"):
+            lax.conv_general_dilated(x, k, (1,), "SAME", dimension_numbers=names)
     with pytest.raises(ValueError, match="use conv_transpose"):
         lax.conv_general_dilated(x, k, (1,), "SAME", (2,))
     with pytest.raises(ValueError, match="sequence of \\(low, high\\) pairs, got 3"):
