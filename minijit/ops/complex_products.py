@@ -11,19 +11,16 @@ from functools import partial
 from ..compile.lower.factors import is_large
 from ..compile.pipeline import expansions
 from ..trace import primitives as prim
-from ..transform.equations import written_out
+from ..transform.equations import everywhere, written_out
 from .complex_numbers import complex_p, imag_p, real_p
 
 
-def in_real_products(jaxpr):
-    """A jaxpr whose large products of complex numbers are of real ones."""
-    eqns = []
-    for eqn in jaxpr.eqns:
-        out = eqn.outvars[0].aval if eqn.outvars else None
-        is_dot = eqn.primitive is prim.dot_general_p and out.dtype.kind == "c"
-        large = is_dot and is_large(eqn)
-        eqns += written_out(eqn, four_products) if large else [eqn]
-    return jaxpr.replace(eqns=tuple(eqns))
+def in_real_products(eqn):
+    """A large product of complex numbers as equations of real ones, or None."""
+    is_dot = eqn.primitive is prim.dot_general_p
+    if is_dot and eqn.outvars[0].aval.dtype.kind == "c" and is_large(eqn):
+        return written_out(eqn, four_products)
+    return None
 
 
 def four_products(x, y, *, preferred_element_type, **params):
@@ -36,4 +33,4 @@ def four_products(x, y, *, preferred_element_type, **params):
     return complex_p.bind(real, prim.add(product(a, d), product(b, c)))
 
 
-expansions |= {"in_real_products": in_real_products}
+expansions |= {"in_real_products": everywhere(in_real_products)}

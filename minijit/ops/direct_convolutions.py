@@ -31,7 +31,7 @@ from ..compile.settings import config
 from ..trace import primitives as lax, slicing
 from ..trace.core import Primitive
 from ..trace.jaxprs.jaxpr import Var
-from ..transform.equations import written_out
+from ..transform.equations import everywhere, written_out
 from .barriers import optimization_barrier, optimization_barrier_p
 from .convolution import (
     ConvDimensionNumbers,
@@ -282,18 +282,18 @@ class Direct(Elements):
 
 
 def rewritten(eqn):
-    """The equations in place of one: convolutions without holes, and in tiles."""
+    """A convolution as equations: without holes, and in tiles; None for others."""
     if eqn.primitive is not conv_general_dilated_p:
-        return [eqn]
+        return None
     if has_phases(eqn):
         spec, out = eqn.params["dimension_numbers"].out_spec, eqn.outvars[0].aval
         counts = [out.shape[d] for d in spec[2:]]
         eqns = written_out(eqn, in_phases, counts=counts)
-        return [new for e in eqns for new in rewritten(e)]
+        return [new for e in eqns for new in rewritten(e) or [e]]
     if has_shifts(eqn):
         return written_out(eqn, in_shifts)
     if not has_tiles(eqn):
-        return [eqn]
+        return None
     over_images = is_over_images(eqn.params["dimension_numbers"])
     primitive = direct_sum_p if over_images else direct_convolution_p
     here = lambda e: e.primitive is conv_general_dilated_p
@@ -301,13 +301,7 @@ def rewritten(eqn):
     return [e.replace(primitive=primitive) if here(e) else e for e in eqns]
 
 
-def direct(jaxpr):
-    """A jaxpr with its convolutions as those that run in tiles, where they can."""
-    eqns = tuple(new for eqn in jaxpr.eqns for new in rewritten(eqn))
-    return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
-
-
-expansions |= {"direct_convolutions": direct}
+expansions |= {"direct_convolutions": everywhere(rewritten)}
 row = Direct(conv_lower, total=True)
 lower_rules |= {direct_convolution_p: row, direct_sum_p: row}
 # What computes the images does not share the loops over tiles.

@@ -28,7 +28,7 @@ from ..trace.jaxprs.jaxpr import effectful
 from ..trace.primitives import as_array, expand_dims
 from ..trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..trace.types import PyTree
-from ..transform.batching.vmap import at_front, batch_rules, with_axis
+from ..transform.batching.vmap import batch_rules, lanes_at, with_axis
 from ..transform.debugging import lane_of
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.flat_functions import CalledByLeaves
@@ -126,18 +126,12 @@ def batch_pure(lanes, axes, *args, callback, result_avals):
     many = tuple(with_axis(aval, lanes.size, 0) for aval in result_avals)
     if method.startswith("sequential"):
         return batch_in_turn(pure_callback_p, lanes, axes, args, callback, many)
-    if method == "expand_dims":
-        args = [
-            expand_dims(x, (0,)) if a is None else at_front(lanes, [x], [a])[0]
-            for x, a in zip(args, axes, strict=True)
-        ]
-    elif method == "broadcast_all":
-        args = at_front(lanes, args, axes)
-    else:
-        args = [
-            x if a is None else at_front(lanes, [x], [a])[0]
-            for x, a in zip(args, axes, strict=True)
-        ]
+    shared = lambda x: expand_dims(x, (0,)) if method == "expand_dims" else x
+    args = [
+        shared(x) if a is None and method != "broadcast_all"
+        else lanes_at(x, a, 0, lanes.size)
+        for x, a in zip(args, axes, strict=True)
+    ]  # fmt: skip
     callback = replace(callback, result_avals=many)
     outs = pure_callback_p.bind(*args, callback=callback, result_avals=many)
     return outs, [0] * len(outs)

@@ -29,6 +29,7 @@ from ..compile.settings import config
 from ..trace import primitives as prim, slicing
 from ..trace.core import Primitive
 from ..trace.jaxprs.jaxpr import Eqn, Var
+from ..transform.equations import everywhere
 from .convolution import conv_general_dilated_p
 
 patches_p = Primitive("patches")
@@ -250,12 +251,12 @@ def axes_of(eqn, rows, sums, windows):
 def convolutions(jaxpr):
     """A jaxpr with those convolutions as products that had better be ones."""
     makers = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
-    eqns, changed = [], False
-    for eqn in jaxpr.eqns:
+
+    def rule(eqn):
         here = eqn.primitive is conv_general_dilated_p and is_product(eqn)
-        eqns += as_product(eqn, makers) if here else [eqn]
-        changed |= here
-    return jaxpr.replace(eqns=tuple(eqns)) if changed else jaxpr
+        return as_product(eqn, makers) if here else None
+
+    return everywhere(rule)(jaxpr)
 
 
 expansions |= {"patches": convolutions}

@@ -29,7 +29,7 @@ from ..trace.shape_checks import anything, canonicalize_axis, check_kind, is_kin
 from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import along, batch_rules
 from ..transform.derivatives.linearize import linearize_rules
-from ..transform.equations import written_out
+from ..transform.equations import everywhere, written_out
 from . import scatter
 from .bits import bitcast_convert_type, shift_left, shift_right_arithmetic
 
@@ -337,13 +337,10 @@ def word_for(eqn):
     return np.dtype(np.int32 if bits < 32 else np.int64)
 
 
-def in_passes(jaxpr):
-    """A jaxpr without those `top_k` that are few passes over rows."""
-    eqns = []
-    for eqn in jaxpr.eqns:
-        word = word_for(eqn)
-        eqns += [eqn] if word is None else written_out(eqn, few_largest, word=word)
-    return jaxpr.replace(eqns=tuple(eqns))
+def in_passes(eqn):
+    """A `top_k` as few passes over rows, or None."""
+    word = word_for(eqn)
+    return None if word is None else written_out(eqn, few_largest, word=word)
 
 
-expansions |= {"few_largest": in_passes}
+expansions |= {"few_largest": everywhere(in_passes)}

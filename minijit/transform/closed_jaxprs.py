@@ -5,9 +5,9 @@ from ..trace.core import set_trace
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, JaxprTrace, dce, eval_jaxpr, unzip2
 
 
-def trace_closed(f, avals, info):
+def trace_closed(f, avals, info, kind=JaxprTrace):
     """Record `f` on its own, outside of every trace: -> `ClosedJaxpr`."""
-    trace = JaxprTrace(None, info)
+    trace = kind(None, info)
     arguments = [trace.argument(aval) for aval in avals]
     with set_trace(trace):
         outvars = tuple(map(trace.lift, f(*arguments)))

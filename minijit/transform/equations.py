@@ -3,43 +3,33 @@
 from functools import partial
 
 from ..trace.arguments import TraceInfo
-from ..trace.base.errors import on_behalf_of
-from ..trace.jaxprs.jaxpr import ClosedJaxpr, Var, literal_value
+from ..trace.jaxprs.jaxpr import ClosedJaxpr, JaxprTrace, Var
 from ..trace.jaxprs.memory import memoised
 from ..trace.jit.jit import jit_p
 from .closed_jaxprs import apply_closed, info_of, trace_closed
 
 
+class Inlining(JaxprTrace):
+    """Records what is called by some primitives in place of the calls."""
+
+    def __init__(self, calls, *args):
+        super().__init__(*args)
+        self.calls = calls
+
+    def process(self, primitive, args, params):
+        if primitive not in self.calls:
+            return super().process(primitive, args, params)
+        called, = (x for x in params.values() if isinstance(x, ClosedJaxpr))
+        return apply_closed(called, *args)
+
+
 @memoised
 def inline_calls(closed, calls=frozenset({jit_p})):
     """The same jaxpr without calls by these primitives, as of jitted functions."""
-    jaxpr = closed.jaxpr
-    while any(eqn.primitive in calls for eqn in jaxpr.eqns):
-        apply = partial(apply_inlined, closed, calls)
-        closed = trace_closed(apply, closed.in_avals, info_of(closed, "inline"))
-        jaxpr = closed.jaxpr
-    return closed
-
-
-def apply_inlined(closed, calls, *args):
-    """Replay a jaxpr, and the jaxprs it calls, in place of the calls."""
-    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    env |= zip(closed.jaxpr.invars, args, strict=True)
-
-    def read(atom):
-        return env[atom] if isinstance(atom, Var) else literal_value(atom)
-
-    for eqn in closed.jaxpr.eqns:
-        values = map(read, eqn.invars)
-        if eqn.primitive in calls:
-            called, = (x for x in eqn.params.values() if isinstance(x, ClosedJaxpr))
-            outs = apply_closed(called, *values)
-        else:
-            with on_behalf_of(eqn.source):
-                outs = eqn.primitive.bind(*values, **eqn.params)
-            outs = outs if eqn.primitive.multiple_results else [outs]
-        env |= zip(eqn.outvars, outs, strict=True)
-    return [read(v) for v in closed.jaxpr.outvars]
+    if not any(eqn.primitive in calls for eqn in closed.jaxpr.eqns):
+        return closed
+    apply, kind = partial(apply_closed, closed), partial(Inlining, calls)
+    return trace_closed(apply, closed.in_avals, info_of(closed, "inline"), kind)
 
 
 def written_out(eqn, function, **params):
@@ -57,6 +47,19 @@ def written_out(eqn, function, **params):
     outvars = lambda e: tuple(names.get(v, v) for v in e.outvars)
     renamed = [rename_inputs(e, names) for e in jaxpr.eqns]
     return [e.replace(outvars=outvars(e), source=eqn.source) for e in renamed]
+
+
+def everywhere(rule):
+    """The pass that puts the equations rule(eqn), if not None, in the place of each."""
+
+    def rewrite(jaxpr):
+        found = [(eqn, rule(eqn)) for eqn in jaxpr.eqns]
+        if all(new is None for _, new in found):
+            return jaxpr
+        eqns = [e for eqn, new in found for e in ([eqn] if new is None else new)]
+        return jaxpr.replace(eqns=tuple(eqns))
+
+    return rewrite
 
 
 def rename_inputs(eqn, substitute):

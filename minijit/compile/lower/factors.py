@@ -5,10 +5,12 @@
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 from ...trace import primitives as prim
 from ...trace.jaxprs.jaxpr import Eqn, Var
+from ...transform.equations import everywhere, written_out
 from ..decisions import loop_rules, noted
 from ..loops.scalars import FLOAT32, wide_dtype
 from ..pipeline import expansions
@@ -147,23 +149,20 @@ def packing(walk, atom, order):
 large_products = {prim.dot_general_p: is_large}
 
 
-def in_wide_floats(jaxpr):
-    """A jaxpr in which large products of 16-bit, or different, floats are of wide ones.
+def in_wide_floats(eqn):
+    """A large product of 16-bit, or different, floats as one of wide ones, or None.
 
     Such sums are in 32 bits anyway, and only the total is rounded.
     """
-    eqns = []
-    for eqn in jaxpr.eqns:
-        atoms, is_big = (*eqn.invars, *eqn.outvars), large_products.get(eqn.primitive)
-        wide = {wide_dtype(x.aval.dtype) for x in atoms} if is_big else set()
-        wide = max(wide, key=lambda dtype: dtype.itemsize, default=None)
-        other = any(x.aval.dtype != wide for x in atoms)
-        other = other and not is_half_product(eqn)
-        if is_big and wide.kind == "f" and other and is_big(eqn):
-            eqns += wide_product(eqn, wide)
-        else:
-            eqns.append(eqn)
-    return jaxpr.replace(eqns=tuple(eqns))
+    atoms, is_big = (*eqn.invars, *eqn.outvars), large_products.get(eqn.primitive)
+    wide = {wide_dtype(x.aval.dtype) for x in atoms} if is_big else set()
+    wide = max(wide, key=lambda dtype: dtype.itemsize, default=None)
+    other = any(x.aval.dtype != wide for x in atoms)
+    other = other and not is_half_product(eqn)
+    if is_big and wide.kind == "f" and other and is_big(eqn):
+        kind = eqn.primitive, wide, atoms[-1].aval
+        return written_out(eqn, partial(wide_product, *kind))
+    return None
 
 
 def is_half_product(eqn):
@@ -175,23 +174,12 @@ def is_half_product(eqn):
     return halves and out in (left, FLOAT32) and noted("halves", eqn)
 
 
-def wide_product(eqn, dtype):
-    """A product as equations: of converted factors, and the result converted back."""
-    eqns, atoms = [], []
-    for atom in eqn.invars:
-        var = Var(atom.aval.update(dtype=dtype, weak_type=False))
-        eqns.append(conversion(atom, var, eqn))
-        atoms.append(var)
-    out, = eqn.outvars
-    total = Var(out.aval.update(dtype=dtype, weak_type=False))
-    params = {**eqn.params, "preferred_element_type": dtype}
-    one = Eqn(eqn.primitive, tuple(atoms), (total,), params, eqn.source)
-    return [*eqns, one, conversion(total, out, eqn)]
+def wide_product(primitive, dtype, out, *factors, preferred_element_type, **params):
+    """A product of factors in another dtype; its result is converted to type `out`."""
+    convert = prim.convert_element_type_p.bind
+    factors = [convert(x, new_dtype=dtype, weak_type=False) for x in factors]
+    total = primitive.bind(*factors, preferred_element_type=dtype, **params)
+    return convert(total, new_dtype=out.dtype, weak_type=out.weak_type)
 
 
-def conversion(atom, var, eqn):
-    params = {"new_dtype": var.aval.dtype, "weak_type": var.aval.weak_type}
-    return Eqn(prim.convert_element_type_p, (atom,), (var,), params, eqn.source)
-
-
-expansions |= {"in_wide_floats": in_wide_floats}
+expansions |= {"in_wide_floats": everywhere(in_wide_floats)}
