@@ -22,13 +22,8 @@ class ArgInfo:
     _aval: ShapedArray
     donated: bool
 
-    @property
-    def shape(self):
-        return self._aval.shape
-
-    @property
-    def dtype(self):
-        return self._aval.dtype
+    shape = property(lambda self: self._aval.shape)
+    dtype = property(lambda self: self._aval.dtype)
 
 
 @dataclass(frozen=True)

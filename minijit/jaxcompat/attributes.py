@@ -11,7 +11,6 @@ import dataclasses
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from ..trace import dtypes
 from ..trace.api.devices import Device, Sharding
 from ..trace.api.stages import Compiled, Lowered
 from ..trace.arguments import TraceInfo
@@ -21,7 +20,7 @@ from ..trace.base.errors import Source
 from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
 from ..trace.trees.pytree import NodeType, node_types as node_types
-from ..transform.tangents import tangent_aval
+from ..transform.tangents import zero_type
 from .meshes import sharding_of_type
 
 no_effects: frozenset = frozenset()
@@ -71,11 +70,6 @@ def rules_from_methods(cls, **options):
         cls.multiple_results = property(lambda p: many, lambda p, given: None)
 
 
-def to_tangent_aval(aval):
-    """The type of tangents; that of integers is of dtype float0."""
-    return tangent_aval(aval) or ShapedArray(aval.shape, dtypes.float0)
-
-
 def replaced(closed, *, jaxpr=None, consts=None):
     """`closed.replace(jaxpr=, consts=)`."""
     consts = closed.consts if consts is None else consts
@@ -85,8 +79,8 @@ def replaced(closed, *, jaxpr=None, consts=None):
 give(ShapedArray, {
     "sharding": property(sharding_of_type),
     "vma": no_effects,
-    "to_tangent_aval": to_tangent_aval,
-    "at_least_vspace": to_tangent_aval,
+    "to_tangent_aval": zero_type,
+    "at_least_vspace": zero_type,
 })
 # Libraries ask which of the traces around them a value belongs to.
 give(Device, {

@@ -17,6 +17,7 @@ from ..trace.arguments import function_name, wraps
 from ..trace.array import aval_of
 from ..trace.base.errors import HERE
 from ..trace.jit.jit import jit
+from ..trace.jit.signature import Options, sort_arguments
 from ..trace.trees.pytree import tree_flatten, tree_unflatten
 from ..trace.trees.tools import broadcast_prefix, flatten_axes
 from ..trace.types import Argnums, Function, PyTree
@@ -38,22 +39,21 @@ def pmap(
     check_callable(fun)
     del devices, backend
     static = static_broadcasted_argnums
-    static = {static} if isinstance(static, int) else {*static}
+    static = (static,) if isinstance(static, int) else tuple(static)
+    options = Options(static_argnums=static)
 
     def mapped(*args, **kwargs):
-        fixed = {i for i in static if i < len(args)}
+        call = sort_arguments(options, args, kwargs)
         axes = in_axes
         if isinstance(in_axes, (tuple, list)):
-            axes = tuple(axis for i, axis in enumerate(in_axes) if i not in fixed)
+            axes = tuple(a for i, a in enumerate(in_axes) if i not in call.statics)
 
         def of_rest(*rest, **named):
-            rest = iter(rest)
-            every = [x if i in fixed else next(rest) for i, x in enumerate(args)]
+            every, named = call.full(rest, named)
             return fun(*every, **named)
 
         size = axis_size
-        dynamic = [x for i, x in enumerate(args) if i not in fixed]
-        leaves, tree = tree_flatten((tuple(dynamic), kwargs))
+        leaves, tree = tree_flatten((call.args, kwargs))
         each = flatten_axes("pmap in_axes", tree, (axes, 0))
         for x, axis in zip(leaves, each, strict=True):
             size = aval_of(x).shape[axis] if axis is not None else size
@@ -64,10 +64,10 @@ def pmap(
                 f"{HERE}\n  Instead: minijit.vmap."
             )
         lanes = dict(axis_name=axis_name, axis_size=axis_size)
-        return vmap(of_rest, axes, out_axes, **lanes)(*dynamic, **kwargs)
+        return vmap(of_rest, axes, out_axes, **lanes)(*call.args, **kwargs)
 
     jitted = jit(
-        mapped, static_argnums=tuple(static), donate_argnums=donate_argnums
+        mapped, static_argnums=static, donate_argnums=donate_argnums
     )
     return wraps(fun)(lambda *args, **kwargs: jitted(*args, **kwargs))
 

@@ -21,6 +21,7 @@ from ..trace.api.stages import putters
 from ..trace.base.errors import HERE
 from ..trace.jit.captures import capture_rules
 from ..trace.jit.jit import JitFunction
+from ..trace.jit.signature import sort_arguments
 from ..trace.primitives import as_array
 from ..trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.trees.tools import broadcast_prefix
@@ -192,12 +193,10 @@ class PlacingFunction(JitFunction):
 
     def arguments_placed(self, args, placements):
         """The positional arguments, of which the traced ones are placed."""
-        fixed = {i % len(args) for i in self.options.static_argnums if i < len(args)}
-        traced = tuple(x for i, x in enumerate(args) if i not in fixed)
+        call = sort_arguments(self.options, args, {})
         if isinstance(placements, list):
             placements = tuple(placements)
-        rest = iter(each_placed(tree_map(as_array, traced), placements))
-        return [x if i in fixed else next(rest) for i, x in enumerate(args)]
+        return call.full(each_placed(tree_map(as_array, call.args), placements), {})[0]
 
     def lower(self, *args, **kwargs):
         """The function traced for these arguments, or for their shapes: `Lowered`."""

@@ -22,6 +22,11 @@ def tangent_aval(aval):
     return tangent_types[type(aval)](aval)
 
 
+def zero_type(aval):
+    """The type of a value's zero tangent: of dtype `float0` if it has no others."""
+    return tangent_aval(aval) or ShapedArray(aval.shape, dtypes.float0)
+
+
 def has_tangent(x):
     """Whether a value's type has tangents."""
     return tangent_aval(aval_of(x)) is not None

@@ -10,7 +10,7 @@ tangents, and reverse mode linearizes it there.
 from functools import partial
 
 from ...trace import dtypes, primitives as lax
-from ...trace.array import ShapedArray, aval_of, result_avals
+from ...trace.array import aval_of, result_avals
 from ...trace.base import names as _names
 from ...trace.core import Array, set_trace
 from ...trace.jaxprs.jaxpr import unzip2
@@ -32,7 +32,7 @@ from ...transform.derivatives.transpose import (
     transpose_rules,
 )
 from ...transform.stop_gradient import stop_gradient_p as stop_gradient_p
-from ...transform.tangents import tangent_aval, zeros
+from ...transform.tangents import zero_type, zeros
 from . import Rules
 
 UndefinedPrimal, is_undefined_primal = Linear, is_linear
@@ -63,7 +63,7 @@ _register(Zero, lambda zero: ((), zero.aval), lambda aval, _: Zero(aval))
 
 def zero_of(aval):
     """The zero tangent of a value of a type."""
-    return Zero(tangent_aval(aval) or ShapedArray(aval.shape, dtypes.float0))
+    return Zero(zero_type(aval))
 
 
 def shown(t, aval):

@@ -102,15 +102,13 @@ def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any
 def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The largest over the lanes of a named axis."""
     reject_groups(axis_index_groups)
-    names = names_of(axis_name)
-    return tree_map(lambda v: pmax_p.bind(v, axis_name=names), x)
+    return tree_map(partial(pmax_p.bind, axis_name=names_of(axis_name)), x)
 
 
 def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The smallest over the lanes of a named axis."""
     reject_groups(axis_index_groups)
-    names = names_of(axis_name)
-    return tree_map(lambda v: pmin_p.bind(v, axis_name=names), x)
+    return tree_map(partial(pmin_p.bind, axis_name=names_of(axis_name)), x)
 
 
 def axis_index(axis_name: Any) -> Any:

@@ -52,13 +52,8 @@ from .rule_checks import (
     TwoHalves,
     checked_tangents,
     no_forward_mode,
-    symbolic_zero,
+    zero_from_primal,
 )
-
-
-def zeros_for_tangent(x):
-    """A zero tangent of a value."""
-    return tangent_out(None, aval_of(x))
 
 
 def push_of(recorder, tangents):
@@ -108,19 +103,14 @@ class custom_jvp(CustomFunction[Args, Result]):
 
     def apply_rule(self, nondiff, in_tree, flat, primals, tangents):
         """The user's rule on flat lists: -> (results, tangents or None)."""
+        zero = partial(zero_from_primal, symbolic_zeros=self.symbolic_zeros)
         pairs = zip(primals, tangents, strict=True)
-        tangents = [self.zero(x) if t is None else t for x, t in pairs]
+        tangents = [zero(x) if t is None else t for x, t in pairs]
         trees = [tree_unflatten(in_tree, xs) for xs in (primals, tangents)]
         result, tangent = self.ask_pair("JVP rule", self.jvp, *nondiff, *trees)
         outs, tree = tree_flatten(result)
         self.check_structure(flat, "JVP rule", self.jvp, tree, tree_flatten(tangent)[1])
         return list(map(as_array, outs)), checked_tangents(self.jvp, outs, tangent)
-
-    def zero(self, x):
-        """A zero tangent as the user's rule wants it."""
-        if self.symbolic_zeros:
-            return symbolic_zero(x)
-        return tangent_out(None, aval_of(x))
 
     def defjvps(self, *jvps):
         """Set a rule for each argument."""
@@ -129,7 +119,7 @@ class custom_jvp(CustomFunction[Args, Result]):
 
         def jvp(primals, tangents):
             result = self(*primals)
-            total = tree_map(zeros_for_tangent, result)
+            total = zero_from_primal(result)
             for rule, t in zip(jvps, tangents, strict=True):
                 if rule is not None:
                     total = tree_map(add_tangents, total, rule(t, result, *primals))

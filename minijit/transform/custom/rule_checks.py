@@ -17,7 +17,7 @@ from typing import Generic
 from ...trace import dtypes, primitives as lax
 from ...trace.api.calls import check_arguments
 from ...trace.arguments import function_name
-from ...trace.array import ShapedArray, aval_of
+from ...trace.array import aval_of
 from ...trace.base.errors import HERE, UnexpectedTracerError
 from ...trace.core import Tracer
 from ...trace.trees.keys import keystr
@@ -26,7 +26,7 @@ from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_map, tree_unfl
 from ...trace.trees.tools import broadcast_prefix
 from ...trace.types import Args, Result
 from ..flat_functions import FlatFunction
-from ..tangents import tangent_aval, tangent_out
+from ..tangents import tangent_aval, tangent_out, zero_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +249,7 @@ class TwoHalves(CustomFunction[Args, Result]):
         """Run the user's bwd on flat lists: -> a cotangent or None an argument."""
         unflatten_residuals, out_tree, in_tree = trees
         in_avals, out_avals = avals
-        zero = zero_cotangent if self.symbolic_zeros else partial(tangent_out, None)
+        zero = partial(zero_tangent, symbolic=self.symbolic_zeros)
         pairs = zip(cts, out_avals, strict=True)
         cts = [zero(aval) if ct is None else ct for ct, aval in pairs]
         kept = unflatten_residuals(residuals)
@@ -272,33 +272,19 @@ class SymbolicZero:
 
     aval: object
 
-    @property
-    def shape(self):
-        return self.aval.shape
-
-    @property
-    def dtype(self):
-        return self.aval.dtype
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
 
 
-def symbolic_zero(x):
-    """The zero tangent of a value, not materialised."""
-    aval = aval_of(x)
-    none = ShapedArray(aval.shape, dtypes.float0)
-    return SymbolicZero(tangent_aval(aval) or none)
+def zero_tangent(aval, symbolic):
+    """A zero tangent or cotangent as a user's rule wants it: materialised or not."""
+    return SymbolicZero(zero_type(aval)) if symbolic else tangent_out(None, aval)
 
 
 def zero_from_primal(val, symbolic_zeros=False):
     """The zero tangent of a tree of values, materialised or not
     (`jax.custom_derivatives.zero_from_primal`)."""
-    if symbolic_zeros:
-        return tree_map(symbolic_zero, val)
-    return tree_map(lambda x: tangent_out(None, aval_of(x)), val)
-
-
-def zero_cotangent(aval):
-    """A zero cotangent for a rule with symbolic zeros."""
-    return SymbolicZero(tangent_aval(aval) or aval.update(dtype=dtypes.float0))
+    return tree_map(lambda x: zero_tangent(aval_of(x), symbolic_zeros), val)
 
 
 @dataclass(frozen=True, eq=False)
