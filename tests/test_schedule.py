@@ -654,6 +654,7 @@ ACROSS = {
     "stored across": (lambda x: x.sum(0).T, (256, 64, 32)),
     "scaled, stored across": (lambda x: x.mean(1).T + 1, (20, 1000, 48)),
     "short runs": (lambda x: x.max((0, 2)), (3000, 12, 9)),
+    "a small one": (lambda x: x.sum(0).T, (20, 128, 32)),
 }
 
 

@@ -133,17 +133,22 @@ def may_matter(kernel, machine):
     """Whether there is anything to choose: totals, several statements, several axes."""
     inside = statements(kernel.body)
     loops = [s for s in inside if isinstance(s, For)]
-    # So many steps at least take as long as to wake another core.
-    if not loops or steps_of(kernel.body) * machine.step < machine.wake:
+    if not loops:
         return False
     stores = [s for s in inside if isinstance(s, Store)]
     exprs = postorder(expressions(kernel.body))
-    if len(stores) > 1 or any(type(e) is Reduce for e in exprs):
-        return True
-    # One nest: does memory run along its innermost loop?
-    loads = [e for e in exprs if type(e) is Load]
-    strides = (stride_along(place, loops[-1].axis) for place in (*stores, *loads))
-    return len(loops) > 1 and not all(stride in (0, 1) for stride in strides)
+    totals = [e for e in exprs if type(e) is Reduce]
+    # Does memory run along the innermost loops?
+    inner = [*(e.axes[-1] for e in totals), loops[-1].axis]
+    places = (*stores, *(e for e in exprs if type(e) is Load))
+    along = ([stride_along(place, axis) for axis in inner] for place in places)
+    crossed = not all(next(filter(None, each), 0) in (0, 1) for each in along)
+    # A step that crosses it may move a whole line of memory.
+    most = machine.step * (machine.caches[0].line // 4 if crossed else 1)
+    # What takes less than to wake another core does not matter.
+    if steps_of(kernel.body) * most < machine.wake:
+        return False
+    return len(stores) > 1 or bool(totals) or len(loops) > 1 and crossed
 
 
 def steps_of(body, times=1, seen=None):
