@@ -155,7 +155,7 @@ def backwards(steps):
         step = lambda y, _: (y + 0.1 * jnp.tanh(y @ w) @ v, None)
         return (lax.scan(step, x, None, length=steps)[0] ** 2).sum()
 
-    return mj.grad(loss, (0, 1)), (of(8, 64), of(64, 8), of(64, 8))
+    return mj.grad(loss, (0, 1)), (of(8, 32), of(32, 8), of(32, 8))
 
 
 def test_what_a_step_gains_counts_for_each_step():
