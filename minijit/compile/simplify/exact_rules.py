@@ -1,9 +1,8 @@
 """Rules of arithmetic that are true of all floats, to the bit, and of integers.
 
 Each rule says of which types it is true.  The tables and the first rules stand in
-`simplify`; here are differences and quotients, powers, bits, choices that are known,
-and chains of conversions.  What any compiler of kernels knows by itself, as that
--(-x) is x, needs no rule.
+`simplify`; here are differences and quotients, what undoes itself, what changes nothing
+when it is done twice, bits, choices that are known, and chains of conversions.
 """
 
 import numpy as np
@@ -49,6 +48,25 @@ rules |= {
 }
 
 
+def undone_by(inner):
+    """A rule: the primitive undoes `inner`, so that of both nothing is left."""
+
+    def rule(s, out, x):
+        eqn = s.maker(x, inner)
+        return eqn and eqn.invars[0]
+
+    return rule
+
+
+def idempotent(primitive):
+    """A rule: once applied, the primitive changes nothing any more."""
+
+    def rule(s, out, x):
+        return x if s.maker(x, primitive) else None
+
+    return rule
+
+
 def same_twice(s, out, x, y):
     """max(x, x), x & x and the like are x."""
     return x if x is y else None
@@ -70,6 +88,10 @@ def half_power(s, out, x, y):
 
 rules |= {
     prim.pow_p: [half_power],
+    prim.neg_p: [undone_by(prim.neg_p)],
+    prim.not_p: [undone_by(prim.not_p)],
+    prim.abs_p: [idempotent(prim.abs_p)],
+    prim.sign_p: [idempotent(prim.sign_p)],
     prim.max_p: [same_twice],
     prim.min_p: [same_twice],
     prim.integer_pow_p: [small_power],

@@ -4,12 +4,14 @@ Broadcasts, reshapes, squeezes, slices, reversals, concatenations, paddings, and
 reductions over no axes.  The rule of transposes stands in `simplify`.
 
     y = jnp.pad(a, (4, 0))                  # four zeros, and a
+    y[:3]                                   # three zeros
     y.at[:4].set(b)                         # concatenate([b, a])
 
 The gradient of `split` is like that: into zeros goes one piece after the other.  As a
 concatenation all of them are written once, and nothing has to be zero before.
 """
 
+import math
 
 from ...trace import dtypes, primitives as prim, slicing
 from ...trace.array import ShapedArray
@@ -161,6 +163,11 @@ rules |= {
     slicing.pad_p: [no_padding],
     slicing.dynamic_slice_p: [fixed_slice],
     prim.reduce_sum_p: [over_no_axes],
+    prim.reduce_prod_p: [over_no_axes],
+    prim.reduce_max_p: [over_no_axes],
+    prim.reduce_min_p: [over_no_axes],
+    prim.reduce_and_p: [over_no_axes],
+    prim.reduce_or_p: [over_no_axes],
 }
 
 # ---- arrays in pieces
@@ -220,6 +227,23 @@ def along_one_axis(x, starts, sizes):
     return cut[0] if len(cut) == 1 else None
 
 
+def slice_of_pieces(s, out, x, *, start_indices, limit_indices, strides):
+    """A slice of nothing but copies of one scalar.
+
+    Of another piece it stays a slice: rounds that are alike are to stay alike, so that
+    they can become a loop.
+    """
+    axis = along_one_axis(x, start_indices, out.shape)
+    if axis is None or strides and math.prod(strides) != 1:
+        return None
+    cut, pieces = pieces_of(s, x)
+    if cut != axis:
+        return None
+    found = part_of(s, pieces, axis, start_indices[axis], limit_indices[axis])
+    same = found and len(found) == 1 and uniform(s, found[0]) is not None
+    return found[0] if same else None
+
+
 def update_of_pieces(s, out, x, update, *starts):
     """An update that takes the place of some of the pieces."""
     places = [uniform(s, start) for start in starts]
@@ -240,4 +264,5 @@ def update_of_pieces(s, out, x, update, *starts):
     return s.apply(prim.concatenate_p, *before, update, *after, dimension=axis)
 
 
+rules[prim.slice_p].append(slice_of_pieces)
 rules |= {slicing.dynamic_update_slice_p: [update_of_pieces]}
