@@ -307,8 +307,9 @@ def short_run(axes, total):
 def is_across(axes, total, store):
     """Whether memory runs along another axis where a total's terms are read than where
     it is stored: sum(k: x[k,i,j]) at y[j,i]."""
-    inner = by_reach(axes, loads_in(total))[-1]
-    return most_read(total)[0] in axes and runs_along(store) is not inner
+    if most_read(total)[0] not in axes:
+        return False
+    return runs_along(store) is not by_reach(axes, loads_in(total))[-1]
 
 
 def distribute(body, prefix):
