@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from minijit.trace.array import ShapedArray, aval_of, on_numpy, shape_rules
-from minijit.trace.core import Primitive, Trace, Tracer, eval_rules, set_trace
+from minijit.trace.array import ShapedArray, aval_of, shape_rules
+from minijit.trace.core import Trace, Tracer, set_trace
 from minijit.trace.primitives import add_p, exp_p, mul_p, reduce_sum_p
 
 
@@ -59,32 +59,3 @@ def check_peak_bytes(peak_bytes):
 
     # While the product is made: x, y, and the product.
     assert peak_bytes(keeps, x) == 3 * big
-
-
-def outer_rows(outer_p):
-    def shape_rule(x, y):
-        if x.ndim != 1 or y.ndim != 1 or x.dtype != y.dtype:
-            raise TypeError(f"outer: two vectors of one dtype, got {x} and {y}")
-        weak_type = x.weak_type and y.weak_type
-        return ShapedArray((*x.shape, *y.shape), x.dtype, weak_type)
-
-    return shape_rule, on_numpy({outer_p: np.outer})[outer_p]
-
-
-def check_outer_rows(outer_rows):
-    """The shape is `x.shape + y.shape`; the values are `on_numpy({outer_p: ...})`."""
-    outer_p = Primitive("outer")
-    shape_rules[outer_p], eval_rules[outer_p] = outer_rows(outer_p)
-    x, y = np.arange(3, dtype=np.int8), np.arange(2, dtype=np.int8)
-    result = outer_p.bind(x, y)
-    assert np.array_equal(result, np.outer(x, y)) and result.dtype == "int8"
-    trace = Applied()
-    vector = ShapedArray((10**9,), np.dtype("float32"))
-    out = trace.run(outer_p.bind, [vector, vector])
-    assert out.aval == ShapedArray((10**9, 10**9), np.dtype("float32"))
-    for wrong in [(np.ones((2, 2)), np.ones(2)), (x, np.ones(2)), (np.ones(2), 1.0)]:
-        try:
-            outer_p.bind(*wrong)
-        except TypeError:
-            continue
-        raise AssertionError(f"outer of {wrong} should be a TypeError")

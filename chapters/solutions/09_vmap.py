@@ -11,20 +11,6 @@ from minijit.trace.core import Primitive
 from minijit.transform.batching.vmap import batch_rules
 
 
-def all_pairs(f):
-    return mj.vmap(mj.vmap(f, in_axes=(None, 0)), in_axes=(0, None))
-
-
-def check_all_pairs(all_pairs):
-    """Two vmaps: the inner one holds x fixed with None, the outer one holds ys."""
-    xs, ys = jnp.arange(3.0), jnp.arange(2.0) * 10.0
-    got = all_pairs(lambda x, y: x - y)(xs, ys)
-    assert got.shape == (3, 2)
-    assert jnp.allclose(got, xs[:, None] - ys[None, :])
-    a = jnp.arange(6.0).reshape(3, 2)
-    assert jnp.allclose(all_pairs(jnp.dot)(a, a), a @ a.T)
-
-
 def rotate_rule(primitive, lanes, axes, x, *, axis, shift):
     (lane_axis,) = axes
     axis = axis + (axis >= lane_axis)

@@ -1,6 +1,7 @@
 """Small programs, and the digits, that chapters use beside the library.
 
     images, labels = digits()   # chapter 3's, from there on
+    data_file("digits.csv")     # where it is, whatever folder the notebook runs in
     python_source(jaxpr)        # chapter 6: a line of Python for each equation
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
 
@@ -15,6 +16,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .project import find_book
+
+
+def data_file(name: str) -> Path:
+    """A file of the folder `data`.
+
+    It lies beside the notebooks, or beside the folder of a tour or a capstone.  A
+    notebook that runs in another folder gets the one of the book.
+    """
+    for folder in (Path("data"), Path("..", "data")):
+        if (folder / name).exists():
+            return folder / name
+    book = find_book(Path(__file__))
+    return book.base / book.folder / "data" / name
+
 
 def digits(shuffled: bool = False) -> tuple[Any, Any]:
     """The 1,797 pictures of chapter 3, and which digits they show.
@@ -25,8 +41,7 @@ def digits(shuffled: bool = False) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    here = Path("data") if Path("data").exists() else Path("..", "data")
-    data = np.loadtxt(here / "digits.csv", delimiter=",", dtype="float32")
+    data = np.loadtxt(data_file("digits.csv"), delimiter=",", dtype="float32")
     if shuffled:
         data = np.random.default_rng(0).permutation(data)
     return data[:, :64] / 16, data[:, 64].astype("int32")

@@ -102,6 +102,40 @@ for name in forwarded_names:
     setattr(Array, name, forwarding(name))
 
 
+class Conversions(Array):
+    """What Python and NumPy ask of an array without numbers: all ends in `concrete`."""
+
+    __slots__ = ()
+
+    def __bool__(self):
+        if getattr(self.aval, "size", 1) != 1:
+            raise ambiguous_truth(self)
+        return bool(self.concrete("bool"))
+
+    def __int__(self):
+        return int(self.concrete("int"))
+
+    def __float__(self):
+        return float(self.concrete("float"))
+
+    def __complex__(self):
+        return complex(self.concrete("complex"))
+
+    def __index__(self):
+        return self.concrete("index").__index__()
+
+    def item(self, *args):
+        """The value as a Python scalar."""
+        return self.concrete("item").item(*args)
+
+    def tolist(self):
+        """The value as nested Python lists."""
+        return self.concrete("tolist").tolist()
+
+    def __array__(self, dtype=None, copy=None):
+        return self.concrete("numpy").__array__(dtype, copy=copy)
+
+
 # chapter 2
 eval_rules = {}
 
@@ -188,7 +222,7 @@ def find_rule(table, primitive, kind):
     return rule
 
 
-class Tracer(Array):
+class Tracer(Conversions):
     """A stand-in for a value, made by a trace.
 
     Attributes:
@@ -216,33 +250,6 @@ class Tracer(Array):
         """Which function is being traced, and which arguments the value needs."""
         return ""
 
-    def __bool__(self):
-        if getattr(self.aval, "size", 1) != 1:
-            raise ambiguous_truth(self)
-        return bool(self.concrete("bool"))
-
-    def __int__(self):
-        return int(self.concrete("int"))
-
-    def __float__(self):
-        return float(self.concrete("float"))
-
-    def __complex__(self):
-        return complex(self.concrete("complex"))
-
-    def __index__(self):
-        return self.concrete("index").__index__()
-
-    def item(self, *args):
-        """The value as a Python scalar."""
-        return self.concrete("item").item(*args)
-
-    def tolist(self):
-        """The value as nested Python lists."""
-        return self.concrete("tolist").tolist()
-
-    def __array__(self, dtype=None, copy=None):
-        return self.concrete("numpy").__array__(dtype, copy=copy)
 
 
 def check_for_leaks(primitive, args):

@@ -91,16 +91,6 @@ eval_rules |= on_wide({exp_p: np.exp, log_p: np.log, sqrt_p: np.sqrt})
 eval_rules |= on_wide({sin_p: np.sin, cos_p: np.cos, tanh_p: np.tanh})
 
 
-def convert_shape(x, *, new_dtype, weak_type):
-    checks.check_conversion(x.dtype, new_dtype)
-    return ShapedArray(x.shape, new_dtype, weak_type)
-
-
-convert_element_type_p = Primitive("convert_element_type")
-shape_rules |= {convert_element_type_p: convert_shape}
-eval_rules |= on_numpy({convert_element_type_p: values.convert_values})
-
-
 def broadcast_in_dim_shape(x, *, shape, broadcast_dimensions):
     checks.check_broadcast(x, shape, broadcast_dimensions)
     return x.update(shape=shape)
@@ -158,6 +148,16 @@ eval_rules |= on_numpy({dot_general_p: values.dot_general_values})
 
 
 # chapter 3, brought along
+
+def convert_shape(x, *, new_dtype, weak_type):
+    checks.check_conversion(x.dtype, new_dtype)
+    return ShapedArray(x.shape, new_dtype, weak_type)
+
+
+convert_element_type_p = Primitive("convert_element_type")
+shape_rules |= {convert_element_type_p: convert_shape}
+eval_rules |= on_numpy({convert_element_type_p: values.convert_values})
+
 
 def transpose_shape(x, *, permutation):
     checks.check_permutation(x, permutation)

@@ -83,6 +83,30 @@ def compile_for_eval(closed, name):
 executors |= {"eval": compile_for_eval, "default": compile_for_eval}
 
 
+def trace_function(function, call, avals, info):
+    """Record a call.
+
+    Returns:
+      (closed jaxpr, tracers of enclosing traces, structure of the result, refs).
+
+    The tracers are those that the function uses without being given them; they become
+    the first inputs of the jaxpr.
+    """
+    given, tree = tree_flatten((call.args, call.kwargs))
+    refs, out_tree = RefsInside(given), None
+
+    def flat(*leaves):
+        nonlocal out_tree
+        args, kwargs = call.full(*tree_unflatten(tree, refs.enter(leaves)))
+        found, out_tree = tree_flatten_with_path(function(*args, **kwargs))
+        check_results(function, found)
+        return [leaf for path, leaf in found] + refs.results()
+
+    jaxpr, consts = trace_to_jaxpr(flat, avals, info)
+    trace_is_over(refs.trace)
+    return *closed_over(jaxpr, consts), out_tree, refs.outside()
+
+
 # chapter 6
 @memoised
 @one_at_a_time
@@ -119,30 +143,6 @@ def closed_over(jaxpr, consts):
     # NumPy arrays are copied: the program may go on writing to them.
     closed = ClosedJaxpr(jaxpr, tuple(renewed(as_array(x)) for _, x in own))
     return closed, tuple(x for _, x in outer)
-
-
-def trace_function(function, call, avals, info):
-    """Record a call.
-
-    Returns:
-      (closed jaxpr, tracers of enclosing traces, structure of the result, refs).
-
-    The tracers are those that the function uses without being given them; they become
-    the first inputs of the jaxpr.
-    """
-    given, tree = tree_flatten((call.args, call.kwargs))
-    refs, out_tree = RefsInside(given), None
-
-    def flat(*leaves):
-        nonlocal out_tree
-        args, kwargs = call.full(*tree_unflatten(tree, refs.enter(leaves)))
-        found, out_tree = tree_flatten_with_path(function(*args, **kwargs))
-        check_results(function, found)
-        return [leaf for path, leaf in found] + refs.results()
-
-    jaxpr, consts = trace_to_jaxpr(flat, avals, info)
-    trace_is_over(refs.trace)
-    return *closed_over(jaxpr, consts), out_tree, refs.outside()
 
 
 @dataclass(eq=False)

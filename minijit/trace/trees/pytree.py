@@ -309,11 +309,6 @@ class PyTreeDef(Described):
         return subtrees
 
 
-def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> PyTree:
-    """The inverse of `tree_flatten`: the pytree of this structure and these leaves."""
-    return treedef.unflatten(leaves)
-
-
 def tree_map(
     f: Callable[..., Any], tree: PyTree, *rest: PyTree,
     is_leaf: Callable[[Any], bool] | None = None,
@@ -331,6 +326,14 @@ def tree_map(
     return treedef.unflatten([f(*xs) for xs in zip(*columns, strict=True)])
 
 
+# chapter 5, brought along
+
+
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> PyTree:
+    """The inverse of `tree_flatten`: the pytree of this structure and these leaves."""
+    return treedef.unflatten(leaves)
+
+
 # From here on functions of trees can be recorded (`make_jaxpr`).  In messages all
 # leaves of an argument bear its name, until `paths.py` has better ones.
 flattening |= {
@@ -338,9 +341,6 @@ flattening |= {
     "unflatten": tree_unflatten,
     "leaf_names": lambda name, tree: [name for leaf in tree_leaves(tree)],
 }
-
-
-# chapter 5, brought along
 
 
 def tree_leaves(

@@ -247,25 +247,6 @@ def shifted(axes, axis):
     return tuple(d + (d >= axis) for d in axes)
 
 
-def broadcast_rule(lanes, axes, x, *, shape, broadcast_dimensions):
-    x = move_axis(x, axes[0], 0)
-    shape = (lanes.size, *shape)
-    dims = (0, *(d + 1 for d in broadcast_dimensions))
-    return lax.broadcast_in_dim(x, shape, dims), 0
-
-
-def transpose_rule(lanes, axes, x, *, permutation):
-    """The lanes stay where they are in memory: they become the first axis."""
-    axis, = axes
-    return lax.transpose(x, (axis, *shifted(permutation, axis))), 0
-
-
-batch_rules |= {
-    lax.broadcast_in_dim_p: broadcast_rule,
-    lax.transpose_p: transpose_rule,
-}
-
-
 def reduction_rule(primitive, lanes, lane_axes, x, *, axes, **params):
     """Reduce each lane; the lanes stay where they are, among what is left."""
     axis, = lane_axes
@@ -388,6 +369,19 @@ def along(name, *primitives):
     return {p: partial(along_rule, p, name) for p in primitives}
 
 
+def broadcast_rule(lanes, axes, x, *, shape, broadcast_dimensions):
+    x = move_axis(x, axes[0], 0)
+    shape = (lanes.size, *shape)
+    dims = (0, *(d + 1 for d in broadcast_dimensions))
+    return lax.broadcast_in_dim(x, shape, dims), 0
+
+
+def transpose_rule(lanes, axes, x, *, permutation):
+    """The lanes stay where they are in memory: they become the first axis."""
+    axis, = axes
+    return lax.transpose(x, (axis, *shifted(permutation, axis))), 0
+
+
 def reshape_rule(lanes, axes, x, *, new_sizes, dimensions):
     x = move_axis(x, axes[0], 0)
     if dimensions is not None:
@@ -432,6 +426,8 @@ def slice_rule(lanes, axes, x, *, start_indices, limit_indices, strides):
 
 
 batch_rules |= {
+    lax.broadcast_in_dim_p: broadcast_rule,
+    lax.transpose_p: transpose_rule,
     lax.reshape_p: reshape_rule,
     lax.select_n_p: select_rule,
     lax.squeeze_p: squeeze_rule,

@@ -84,6 +84,41 @@ class JVPTracer(KeepsDerivative):
         return lax.as_array(self.primal, self.aval)
 
 
+def attach(trace, primal, tangent):
+    """A tracer for the pair, unless the tangent is zero."""
+    return primal if tangent is None else JVPTracer(trace, primal, tangent)
+
+
+def spread(t, aval):
+    """A tangent stretched to the result's type: from a scalar, or along axes of 1."""
+    if t is None or aval_of(t).shape == aval.shape:
+        return t
+    axes = range(len(aval.shape)) if aval_of(t).ndim else ()
+    return lax.broadcast_in_dim(t, aval.shape, axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Linearized:
+    """A jaxpr split into what runs forward and what is linear.
+
+    Attributes:
+      forward: inputs -> results, then new residuals.
+      linear: residuals, then nonzero input tangents -> nonzero result tangents.
+      sources: where each residual comes from: ("in", i), the i-th input, which is
+        never copied; or ("new", i), the i-th new residual of `forward`.
+      nonzero_out: one bool a result: whether it has a tangent.
+    """
+
+    forward: ClosedJaxpr
+    linear: ClosedJaxpr
+    sources: tuple
+    nonzero_out: tuple
+
+    def residuals(self, inputs, new):
+        """The residuals' values, from the inputs and `forward`'s extra results."""
+        return [inputs[i] if kind == "in" else new[i] for kind, i in self.sources]
+
+
 # chapter 7
 # primitive -> rule(nonzero, *primals, **params) -> (results, linear), where
 # linear(*tangents) -> tangents of the results.
@@ -161,11 +196,6 @@ def jvp_flat(f, primals, tangents):
     return list(outs), list(out_tangents)
 
 
-def attach(trace, primal, tangent):
-    """A tracer for the pair, unless the tangent is zero."""
-    return primal if tangent is None else JVPTracer(trace, primal, tangent)
-
-
 def linearize_flat(f, primals, nonzero, parent, info, kind=JVPTrace):
     """Run `f` once; record what its tangents do.
 
@@ -228,14 +258,6 @@ def elementwise_rule(primitive, partials, nonzero, *args, **params):
     return y, linear
 
 
-def spread(t, aval):
-    """A tangent stretched to the result's type: from a scalar, or along axes of 1."""
-    if t is None or aval_of(t).shape == aval.shape:
-        return t
-    axes = range(len(aval.shape)) if aval_of(t).ndim else ()
-    return lax.broadcast_in_dim(t, aval.shape, axes)
-
-
 def elementwise(rows):
     """Linearize rules from {primitive: a partial derivative for each argument}."""
     return {p: partial(elementwise_rule, p, ds) for p, ds in rows.items()}
@@ -273,28 +295,6 @@ linearize_rules |= linear_in_first(
     lax.slice_p,
     lax.reduce_sum_p,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Linearized:
-    """A jaxpr split into what runs forward and what is linear.
-
-    Attributes:
-      forward: inputs -> results, then new residuals.
-      linear: residuals, then nonzero input tangents -> nonzero result tangents.
-      sources: where each residual comes from: ("in", i), the i-th input, which is
-        never copied; or ("new", i), the i-th new residual of `forward`.
-      nonzero_out: one bool a result: whether it has a tangent.
-    """
-
-    forward: ClosedJaxpr
-    linear: ClosedJaxpr
-    sources: tuple
-    nonzero_out: tuple
-
-    def residuals(self, inputs, new):
-        """The residuals' values, from the inputs and `forward`'s extra results."""
-        return [inputs[i] if kind == "in" else new[i] for kind, i in self.sources]
 
 
 @memoised

@@ -36,6 +36,34 @@ from .grad_checks import (
 )
 from .linearize import PushForward, add_any_p, add_tangents, at_point
 
+
+def adding(rows):
+    """Transpose rules that accumulate, out of ones that return cotangents.
+
+    `rule(ct, *args, **params)` -> a cotangent, or None, for each argument.
+    """
+    return {p: partial(add_to_sums, rule) for p, rule in rows.items()}
+
+
+def add_to_sums(rule, ct, accs, *args, **params):
+    """Call a rule that returns cotangents, and add them to what there was.
+
+    Cotangents without elements add nothing, whatever the rule would make of them.
+    """
+    if all(map(is_nothing, ct if isinstance(ct, list) else [ct])):
+        return accs
+    new = rule(ct, *args, **params)
+    return [
+        add_tangents(acc, c) if is_linear(x) else None
+        for acc, c, x in zip(accs, new, args, strict=True)
+    ]
+
+
+def is_nothing(ct):
+    """Whether a cotangent is zero as there is none, or as it has no elements."""
+    return ct is None or 0 in getattr(aval_of(ct), "shape", ())
+
+
 # chapter 8
 
 # primitive -> rule(ct, accs, *args, **params) -> new accs
@@ -82,33 +110,6 @@ def transpose_equation(eqn, env, sums):
                 sums[var] = add_tangents(sums.get(var), acc)
 
 
-def adding(rows):
-    """Transpose rules that accumulate, out of ones that return cotangents.
-
-    `rule(ct, *args, **params)` -> a cotangent, or None, for each argument.
-    """
-    return {p: partial(add_to_sums, rule) for p, rule in rows.items()}
-
-
-def add_to_sums(rule, ct, accs, *args, **params):
-    """Call a rule that returns cotangents, and add them to what there was.
-
-    Cotangents without elements add nothing, whatever the rule would make of them.
-    """
-    if all(map(is_nothing, ct if isinstance(ct, list) else [ct])):
-        return accs
-    new = rule(ct, *args, **params)
-    return [
-        add_tangents(acc, c) if is_linear(x) else None
-        for acc, c, x in zip(accs, new, args, strict=True)
-    ]
-
-
-def is_nothing(ct):
-    """Whether a cotangent is zero as there is none, or as it has no elements."""
-    return ct is None or 0 in getattr(aval_of(ct), "shape", ())
-
-
 def unbroadcast(ct, x):
     """Sum a cotangent to the shape of an argument that was stretched: a scalar, or
     axes of size 1."""
@@ -129,16 +130,10 @@ def add_transpose(ct, x, y):
     return [unbroadcast(ct, a) if is_linear(a) else None for a in (x, y)]
 
 
-def sub_transpose(ct, x, y):
-    back, _ = add_transpose(ct, x, y)
-    return back, unbroadcast(lax.neg(ct), y) if is_linear(y) else None
-
-
 transpose_rules |= adding({
     lax.mul_p: mul_transpose,
     lax.neg_p: lambda ct, x: (lax.neg(ct),),
     lax.add_p: add_transpose,
-    lax.sub_p: sub_transpose,
     add_any_p: add_transpose,
 })
 
@@ -333,6 +328,11 @@ def grad(
 # ---- layouts
 
 
+def sub_transpose(ct, x, y):
+    back, _ = add_transpose(ct, x, y)
+    return back, unbroadcast(lax.neg(ct), y) if is_linear(y) else None
+
+
 def reshape_transpose(ct, x, *, new_sizes, dimensions):
     if dimensions is None:
         return (lax.reshape(ct, x.aval.shape),)
@@ -346,6 +346,7 @@ def inverse(permutation):
 
 
 transpose_rules |= adding({
+    lax.sub_p: sub_transpose,
     lax.reshape_p: reshape_transpose,
     lax.squeeze_p: lambda ct, x, *, dimensions: (lax.reshape(ct, x.aval.shape),),
     lax.transpose_p: lambda ct, x, *, permutation: (
