@@ -42,20 +42,3 @@ def check_in_blocks(in_blocks):
     assert held(f) < held(in_blocks(layer, 8, 1)) < held(
         lambda w, x: [x := layer(w, x) for _ in range(8)][-1]
     )
-
-
-def small_ones(limit):
-    return lambda primitive, *avals, **params: all(a.size <= limit for a in avals)
-
-
-def check_small_ones(small_ones):
-    """A policy is a function of (primitive, *avals, **params); avals have a `.size`."""
-
-    def f(w, x):
-        return jnp.sum(jnp.tanh(jnp.sin(x) @ w) ** 2.0)
-
-    def held_with(limit):
-        return held(mj.checkpoint(f, policy=small_ones(limit)))
-
-    assert held_with(0) == held(mj.checkpoint(f))
-    assert held_with(0) < held_with(100)

@@ -1,7 +1,6 @@
 """Solutions to chapter 13."""
 
 import math
-from math import comb
 
 import minijit.numpy as jnp
 from minijit import lax
@@ -9,20 +8,6 @@ from minijit.trace.array import aval_of
 from minijit.transform.control_flow import checkpointed_loops
 from minijit.transform.control_flow.checkpointed_loops import one_step_back
 from minijit.transform.pieces import jaxpr_of
-
-
-def slots_needed(steps, t):
-    slots = 1
-    while comb(slots + t, slots) < steps:
-        slots += 1
-    return slots
-
-
-def check_slots_needed(slots_needed):
-    """With s slots, binomial(s + t, s) steps can be reversed: `math.comb(s + t, s)`."""
-    assert [slots_needed(n, 1) for n in (2, 3, 10)] == [1, 2, 9]
-    assert slots_needed(165, 3) == 8
-    assert slots_needed(166, 3) == 9
 
 
 def reverse_by_halves(advance, back, state, steps, slots):

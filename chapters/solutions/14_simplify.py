@@ -8,26 +8,6 @@ from minijit.trace import primitives as prim
 from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
 
-def abs_of_neg(s, out, x):
-    negated = s.maker(x, prim.neg_p)
-    if negated:
-        return s.apply(prim.abs_p, negated.invars[0])
-
-
-def check_abs_of_neg(abs_of_neg):
-    """`s.maker(x, prim.neg_p)` is the equation that negated x, or None; `s.apply`."""
-    known = rules[prim.abs_p]
-    rules[prim.abs_p] = [*known, abs_of_neg]
-    try:
-        signs = lambda x: (abs(-x), abs(jnp.negative(-x)), abs(x))
-        closed = make_jaxpr(signs)(np.ones(3))
-        assert [e.primitive for e in simplify(closed).eqns] == [prim.abs_p]
-        closed = make_jaxpr(lambda x: abs(jnp.sin(x)))(np.ones(3))
-        assert len(simplify(closed).eqns) == 2
-    finally:
-        rules[prim.abs_p] = known
-
-
 def over_single(s, out, x, *, axes):
     if all(x.aval.shape[d] == 1 for d in axes):
         return s.apply(prim.reshape_p, x, new_sizes=out.shape, dimensions=None)

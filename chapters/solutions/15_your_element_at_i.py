@@ -11,36 +11,11 @@ from minijit.compile.loops.expressions import Axis, Load, as_index, op
 from minijit.compile.loops.graphs import postorder, substitute
 from minijit.compile.loops.index_rules import known
 from minijit.compile.loops.statements import expressions
-from minijit.compile.lower.inlining import policies
 from minijit.compile.lower.walk import Elements, lower, lower_rules
 from minijit.trace.array import eval_rules, on_numpy, shape_rules
 from minijit.trace.core import Primitive
 from minijit.transform.derivatives.linearize import linearize_rules
 from minijit.transform.derivatives.transpose import adding, transpose_rules
-
-
-def eager_policy(value):
-    return None if value.cost == 0 else ("eager", "NumPy does it so")
-
-
-def check_eager_policy(eager_policy):
-    """`value.cost` is all there is to look at."""
-
-    def softmax(x):
-        e = jnp.exp(x - x.max(1, keepdims=True))
-        return e / e.sum(1, keepdims=True)
-
-    policies["eager"] = eager_policy
-    try:
-        jaxpr = make_jaxpr(softmax)(np.ones((4, 8), np.float32))
-        program = lower(jaxpr, policy="eager")
-        shifted = lower(make_jaxpr(lambda x: -x.T.T)(np.ones((2, 3))), policy="eager")
-    finally:
-        del policies["eager"]
-    stored = [d for d in program.decisions if d.rule == "eager"]
-    names = [eqn.primitive.name for d in stored for eqn in d.a]
-    assert names == ["reduce_max", "sub", "exp", "reduce_sum"]
-    assert not [d for d in shifted.decisions if d.rule == "eager"]
 
 
 def make_roll():

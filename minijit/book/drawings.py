@@ -225,13 +225,12 @@ def tapes(items: Mapping[str, Sequence[float]]) -> None:
     axis.set(xlim=(-2.2, 12.6), ylim=(-2.4, 0.5))
 
 
-def inputs_held(ways: Mapping[str, Callable[[int], set[int]]], layers: int) -> None:
-    """Chapter 12: which inputs of layers are held while the backward pass goes back.
-
-    Args:
-      ways: a title -> a function from the layer at which the backward pass is to the
-        layers whose inputs are held.
-    """
+def inputs_held(layers: int) -> None:
+    """Chapter 12: which inputs of layers are held while the backward pass goes back."""
+    ways: Mapping[str, Callable[[int], set[int]]] = {
+        "one checkpoint": lambda now: set(range(now + 1)),
+        "halves of halves": lambda now: draw_held(layers, 0, now),
+    }
     _, axes = style.figure(8, 2.6, ncols=len(ways))
     for axis, (title, held) in zip(axes, ways.items(), strict=True):
         style.blank(axis, 4, 3)
@@ -243,6 +242,16 @@ def inputs_held(ways: Mapping[str, Callable[[int], set[int]]], layers: int) -> N
                 axis.barh(-row, 0.8, 0.7, left=k, **look)
             text = f"back at {now}"
             axis.text(-0.3, -row, text, ha="right", va="center", fontsize=9)
+
+
+def draw_held(layers: int, first: int, now: int) -> set[int]:
+    """With checkpoints around halves of halves: the inputs that are held at `now`."""
+    if layers == 1:
+        return {first}
+    half = layers // 2
+    if now < first + half:
+        return {first} | draw_held(half, first, now)
+    return {first, first + half} | draw_held(half, first + half, now)
 
 
 def schedules(
@@ -279,3 +288,25 @@ def draw_schedule(
         time += 1
 
     reverse_steps(advance, back, 0, steps, slots)
+
+
+def index_maps(maps: Mapping[str, tuple[Callable[..., Any], tuple[int, int]]]) -> None:
+    """Chapter 15: which element of a 3 x 4 array each index of a result asks for.
+
+    Args:
+      maps: {title: (from an index of the result to one of the array, the shape)}.
+    """
+    import numpy as np
+
+    source = np.arange(12).reshape(3, 4)
+    _, axes = style.figure(10, 2, ncols=len(maps))
+    for axis, (title, (index_map, shape)) in zip(axes, maps.items(), strict=True):
+        asked = np.array([source[index_map(*i)] for i in np.ndindex(shape)])
+        asked = asked.reshape(shape)
+        axis.imshow(asked, vmin=0, vmax=20, cmap="viridis")
+        for (i, j), element in np.ndenumerate(asked):
+            look = {"ha": "center", "va": "center", "color": "white", "fontsize": 9}
+            axis.text(j, i, element, **look)
+        axis.set(xlim=(-0.6, 5.6), ylim=(3.6, -0.6))
+        axis.set_title(title, fontsize=9, loc="left")
+        axis.axis("off")

@@ -4,12 +4,14 @@
     data_file("digits.csv")     # where it is, whatever folder the notebook runs in
     python_source(jaxpr)        # chapter 6: a line of Python for each equation
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
+    print_loops(program)        # chapter 15: a lowered program, before it can print
 
 What they use of the library comes when they are called: it may not be built before.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -124,3 +126,25 @@ def padding() -> Iterator[None]:
     finally:
         linearize_rules[cond_p] = own
         mj.clear_caches()
+
+
+def print_loops(program: Any) -> None:
+    """The loops of each kernel, in the innermost the stores; first its primitives."""
+    from minijit.compile.loops.expression_text import expr_text
+    from minijit.compile.loops.expressions import Axis
+    from minijit.compile.loops.graphs import postorder
+    from minijit.compile.loops.statements import For, expressions
+
+    for kernel in program.kernels:
+        print(f"{kernel.name}:  # {', '.join(e.primitive.name for e in kernel.eqns)}")
+        axes = [e for e in postorder(expressions(kernel.body)) if type(e) is Axis]
+        names = dict(zip(axes, "ijklmnop"[: len(axes)], strict=True))
+        body, indent = kernel.body, "  "
+        while isinstance(body[0], For):
+            print(f"{indent}for {names[body[0].axis]} in {body[0].axis.extent}:")
+            body, indent = body[0].body, indent + "  "
+        for store in body:
+            where = ", ".join(expr_text(i, names) for i in store.index)
+            value = expr_text(store.value, names, 20)
+            line = f"{indent}{store.buffer.name}[{where}] = {value}"
+            print(textwrap.fill(line, 100, subsequent_indent=indent + "    "))

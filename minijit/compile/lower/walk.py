@@ -51,6 +51,11 @@ def row_of(eqn):
     return next(chosen, None) or find_rule(lower_rules, eqn.primitive, "lower")
 
 
+def new_axis(extent, kind="loop"):
+    """An axis; what has one element only needs none, and is always at 0."""
+    return as_index(0) if extent == 1 else Axis(extent, kind)
+
+
 # chapter 15
 class At(Expr):
     """A question: the element of a variable at an index.
@@ -120,11 +125,6 @@ class Elements:
         """The element of an equation's result at an index."""
         out, = eqn.outvars
         return self.rule(out.aval, index, *map(Operand, eqn.invars), **eqn.params)
-
-
-def new_axis(extent, kind="loop"):
-    """An axis; what has one element only needs none, and is always at 0."""
-    return as_index(0) if extent == 1 else Axis(extent, kind)
 
 
 class Lowering:

@@ -66,6 +66,13 @@ stay_calls = []
 # their atoms, or None where the rule has nothing to say.
 loop_rules = {}
 
+config.define(
+    "fast_math",
+    False,
+    "let simplify rewrite floats as if they were real numbers: x + y - x to y",
+    changes_traces=True,
+)
+
 
 def freeze(value):
     """A hashable key for params; numbers count with their types, and by their bits."""
@@ -138,6 +145,42 @@ class NewProgram:
         """The equation that assigns an atom, if it is one of `primitive`, or None."""
         eqn = self.makers.get(atom) if isinstance(atom, Var) else None
         return eqn if eqn is not None and eqn.primitive is primitive else None
+
+
+def same_type(a, b):
+    """Whether two avals differ in nothing but weakness, which only tracing minds."""
+    return a.shape == b.shape and a.dtype == b.dtype
+
+
+def filled(s, value, out):
+    """The atom for a scalar repeated to the type `out`."""
+    literal_aval = ShapedArray((), out.dtype, out.weak_type)
+    literal = Literal(scalar(value, literal_aval), literal_aval)
+    if out.shape == ():
+        return literal
+    params = {"shape": out.shape, "broadcast_dimensions": ()}
+    return s.emit(prim.broadcast_in_dim_p, [literal], params, [out])[0]
+
+
+def refilled(s, out, x):
+    """A layout operation on copies of one scalar makes copies of that scalar."""
+    value = uniform(s, x) if s.maker(x, prim.broadcast_in_dim_p) else None
+    return None if value is None else filled(s, value, out)
+
+
+def real(dtype):
+    """Whether a dtype is exact or a float, and not complex."""
+    return dtype.kind != "c"
+
+
+def holds(s, atom, value):
+    """Whether every element of an atom is `value`, which is a zero of this sign."""
+    given = uniform(s, atom)
+    if given is None or given != value:
+        return False
+    # Not "f": a bfloat16 is of kind "V", and has two zeros as well.
+    signed = real(given.dtype) and not exact(given.dtype)
+    return not signed or np.signbit(given) == np.signbit(float(value))
 
 
 # chapter 14
@@ -215,11 +258,6 @@ def by_rule(s, primitive, out, args, params):
     return None
 
 
-def same_type(a, b):
-    """Whether two avals differ in nothing but weakness, which only tracing minds."""
-    return a.shape == b.shape and a.dtype == b.dtype
-
-
 shortcuts |= {"by_rule": by_rule}
 
 
@@ -235,23 +273,7 @@ def transposes(s, out, x, *, permutation):
     return refilled(s, out, x)
 
 
-def refilled(s, out, x):
-    """A layout operation on copies of one scalar makes copies of that scalar."""
-    value = uniform(s, x) if s.maker(x, prim.broadcast_in_dim_p) else None
-    return None if value is None else filled(s, value, out)
-
-
 rules |= {prim.transpose_p: [transposes]}
-
-
-def filled(s, value, out):
-    """The atom for a scalar repeated to the type `out`."""
-    literal_aval = ShapedArray((), out.dtype, out.weak_type)
-    literal = Literal(scalar(value, literal_aval), literal_aval)
-    if out.shape == ():
-        return literal
-    params = {"shape": out.shape, "broadcast_dimensions": ()}
-    return s.emit(prim.broadcast_in_dim_p, [literal], params, [out])[0]
 
 
 def fold(s, primitive, out, args, params):
@@ -271,21 +293,6 @@ def fold(s, primitive, out, args, params):
 
 
 shortcuts |= {"fold": fold}
-
-
-def real(dtype):
-    """Whether a dtype is exact or a float, and not complex."""
-    return dtype.kind != "c"
-
-
-def holds(s, atom, value):
-    """Whether every element of an atom is `value`, which is a zero of this sign."""
-    given = uniform(s, atom)
-    if given is None or given != value:
-        return False
-    # Not "f": a bfloat16 is of kind "V", and has two zeros as well.
-    signed = real(given.dtype) and not exact(given.dtype)
-    return not signed or np.signbit(given) == np.signbit(float(value))
 
 
 def neutral_mul(s, out, x, y):
@@ -313,13 +320,6 @@ def signs_in_sum(s, out, x, y):
 
 
 rules |= {prim.mul_p: [neutral_mul], prim.add_p: [neutral_add, signs_in_sum]}
-
-config.define(
-    "fast_math",
-    False,
-    "let simplify rewrite floats as if they were real numbers: x + y - x to y",
-    changes_traces=True,
-)
 
 
 def cancel_in_difference(s, out, x, y):

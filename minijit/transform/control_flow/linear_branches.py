@@ -10,10 +10,6 @@ from ..derivatives.transpose import is_linear, transpose_jaxpr, transpose_rules
 from ..pieces import agreed, jaxpr_of, mask_of, none_of, split
 from ..tangents import tangent_aval
 
-# chapter 11
-from .branches import cond_p
-from .unions_and_tapes import Union, inject, project
-
 
 @dataclass(frozen=True, eq=False)
 class LinearBranches:
@@ -24,6 +20,11 @@ class LinearBranches:
     linear: tuple
     inputs: tuple
     nonzero_out: tuple
+
+
+# chapter 11
+from .branches import cond_p
+from .unions_and_tapes import Union, inject, project
 
 
 @memoised

@@ -18,14 +18,6 @@ from ..pieces import as_whole, compiled, index_aval, mask_of, none_of, reorder, 
 from ..tangents import dense, zeros
 from .steps import Stack, instantiate_carry, linearize_body, rows_of, step_count
 
-# chapter 11
-from .unions_and_tapes import Tape, TapeValue
-
-while_p = Primitive("while", multiple_results=True)
-scan_p = Primitive("scan", multiple_results=True)
-
-# ---- while: carry = body(body consts, carry) as long as cond(cond consts, carry)
-
 
 @dataclass(frozen=True)
 class While:
@@ -47,6 +39,15 @@ class While:
     def bind(self, cond_consts, consts, carry):  # -> [*carry, count, *tapes]
         counts = dict(cond_nconsts=len(cond_consts), body_nconsts=len(consts))
         return while_p.bind(*cond_consts, *consts, *carry, **vars(self) | counts)
+
+
+# chapter 11
+from .unions_and_tapes import Tape, TapeValue
+
+while_p = Primitive("while", multiple_results=True)
+scan_p = Primitive("scan", multiple_results=True)
+
+# ---- while: carry = body(body consts, carry) as long as cond(cond consts, carry)
 
 
 def while_shape(*avals, **params):

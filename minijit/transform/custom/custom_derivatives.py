@@ -249,35 +249,6 @@ def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
 linearize_rules |= {custom_jvp_p: jvp_linearize}
 
 
-# ---- recorded
-
-
-def stage_call(args, params):
-    """Record the primal function.  What it captured comes in front of its arguments."""
-    call = params["call"]
-    if isinstance(call, ClosedJaxpr):
-        return args, params
-    info = TraceInfo(params["rule"].name, "custom rule", params["rule"].source)
-    jaxpr, captured = trace_to_jaxpr(call, list(map(aval_of, args)), info)
-    closed = ClosedJaxpr(
-        jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
-    )
-    rule = params["rule"].ignoring(len(captured))
-    return (*captured, *args), params | {"call": closed, "rule": rule}
-
-
-def shape_of_custom(*avals, call, rule, **params):
-    """The types of the function's results, which is recorded if it is not yet."""
-    if not isinstance(call, ClosedJaxpr):
-        info = TraceInfo(rule.name, "custom rule", rule.source)
-        call, _ = trace_to_jaxpr(call, list(avals), info)
-    return call.out_avals
-
-
-staging_rules |= {custom_jvp_p: stage_call, custom_vjp_p: stage_call}
-shape_rules |= {custom_jvp_p: shape_of_custom, custom_vjp_p: shape_of_custom}
-
-
 # ---- custom_vjp
 
 
@@ -322,6 +293,35 @@ transposed_of_zero |= {custom_linear_p}
 
 
 # chapter 10, brought along
+
+# ---- recorded
+
+
+def stage_call(args, params):
+    """Record the primal function.  What it captured comes in front of its arguments."""
+    call = params["call"]
+    if isinstance(call, ClosedJaxpr):
+        return args, params
+    info = TraceInfo(params["rule"].name, "custom rule", params["rule"].source)
+    jaxpr, captured = trace_to_jaxpr(call, list(map(aval_of, args)), info)
+    closed = ClosedJaxpr(
+        jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
+    )
+    rule = params["rule"].ignoring(len(captured))
+    return (*captured, *args), params | {"call": closed, "rule": rule}
+
+
+def shape_of_custom(*avals, call, rule, **params):
+    """The types of the function's results, which is recorded if it is not yet."""
+    if not isinstance(call, ClosedJaxpr):
+        info = TraceInfo(rule.name, "custom rule", rule.source)
+        call, _ = trace_to_jaxpr(call, list(avals), info)
+    return call.out_avals
+
+
+staging_rules |= {custom_jvp_p: stage_call, custom_vjp_p: stage_call}
+shape_rules |= {custom_jvp_p: shape_of_custom, custom_vjp_p: shape_of_custom}
+
 
 def function_at_tangents(trace, args, params):
     """Its function says what it does to a tangent.  The rule says how that varies,

@@ -36,6 +36,33 @@ from ..pieces import close_over, interned, none_of, record, split
 from .budgets import within_budget
 from .policies import Budget, checked_policy, may_save, name_p
 
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A jaxpr cut in two for its derivative.
+
+    Attributes:
+      forward: inputs -> results, then the saved values.
+      linear: the inputs it needs (`inputs`), saved values, nonzero tangents ->
+        nonzero result tangents.  It computes again, and is linear in the tangents.
+      inputs: positions of the inputs that `linear` needs.
+      nonzero_out: one bool a result.
+    """
+
+    forward: ClosedJaxpr
+    linear: ClosedJaxpr
+    inputs: tuple
+    nonzero_out: tuple
+
+
+def without_names(eqns, renamed, saved):
+    """The equations that run again; they read saved names, not what was named."""
+    saved = set(saved)
+    return [
+        rename_inputs(eqn, renamed) for eqn in eqns if not saved.issuperset(eqn.outvars)
+    ]
+
+
 # chapter 12
 checkpoint_p = Primitive("checkpoint", multiple_results=True)
 shape_rules |= {checkpoint_p: lambda *avals, jaxpr, **params: jaxpr.out_avals}
@@ -62,33 +89,7 @@ def choose_saved(forward, residuals, policy):
     return saved, renamed
 
 
-def without_names(eqns, renamed, saved):
-    """The equations that run again; they read saved names, not what was named."""
-    saved = set(saved)
-    return [
-        rename_inputs(eqn, renamed) for eqn in eqns if not saved.issuperset(eqn.outvars)
-    ]
-
-
 # ---- the cut
-
-
-@dataclass(frozen=True, eq=False)
-class Cut:
-    """A jaxpr cut in two for its derivative.
-
-    Attributes:
-      forward: inputs -> results, then the saved values.
-      linear: the inputs it needs (`inputs`), saved values, nonzero tangents ->
-        nonzero result tangents.  It computes again, and is linear in the tangents.
-      inputs: positions of the inputs that `linear` needs.
-      nonzero_out: one bool a result.
-    """
-
-    forward: ClosedJaxpr
-    linear: ClosedJaxpr
-    inputs: tuple
-    nonzero_out: tuple
 
 
 @memoised
