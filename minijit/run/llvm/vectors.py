@@ -38,8 +38,14 @@ from ..emit import Walker, walkers
 from . import blocks as llvm_blocks, extremes
 from .blocks import exchanged
 from .extremes import is_extreme
-from .functions import function_texts
-from .lanes import LaneWriter, function_with_lanes, is_rarely_long, lanes_of
+from .functions import function_name, function_texts, typed_text
+from .lanes import (
+    LaneWriter,
+    function_with_lanes,
+    has_rare_branch,
+    is_rarely_long,
+    lanes_of,
+)
 from .target import level_of_target
 from .text import LLVMWriter
 from .types import memory_type, register_type
@@ -232,9 +238,19 @@ ALIGNED = 16
 class WithinKernel(LaneWriter):
     """Writes operations of vectors into what another writer writes."""
 
+    __slots__ = ("lanes",)  # All else is the other writer's.
+
     def __init__(self, writer, lanes):
         self.__dict__ = writer.__dict__
         self.lanes = lanes
+
+    def call(self, key, values):
+        """What a function computes; one for whole registers may be called, if long."""
+        if not has_rare_branch(key) or self.lanes != lanes_of(key[-1]):
+            return super().call(key, values)
+        self.used[key] = None
+        kind, given = self.type(key[-1]), typed_text(map(self.type, key[1]), values)
+        return self.do(f"call {kind} @{function_name(key)}_v{self.lanes}({given})")
 
 
 class Lanes(Walker):
@@ -246,9 +262,9 @@ class Lanes(Walker):
       columns: {(row, column): (all columns of its piece, its first access)} of loads.
     """
 
-    def __init__(self, outer, loop):
+    def __init__(self, outer, loop, count=None):
         self.outer, self.writer, self.axis = outer, outer.emitter, loop.axis
-        self.count, self.columns, self.turned = loop.axis.extent, {}, {}
+        self.count, self.columns, self.turned = count or loop.axis.extent, {}, {}
         self.totals = has_totals(loop)
         super().__init__(WithinKernel(self.writer, self.count))
 
@@ -286,6 +302,14 @@ class Lanes(Walker):
             self.walk(stmt.body)
         self.values, self.outer.values, self.columns = known, before, columns
 
+    def number(self, lane):
+        """The number of a lane's step."""
+        return str(lane)
+
+    def steps(self):
+        """The numbers of all lanes' steps."""
+        return f"<{', '.join(f'i64 {lane}' for lane in range(self.count))}>"
+
     def follows(self, access):
         return follows(access, self.axis)
 
@@ -320,7 +344,7 @@ class Lanes(Walker):
         if self.axis not in expr.free:
             return self.spread(expr)
         if expr is self.axis:
-            return f"<{', '.join(f'i64 {lane}' for lane in range(self.count))}>"
+            return self.steps()
         if isinstance(expr, Load):
             return self.load_lanes(expr)
         assert isinstance(expr, Op)
@@ -332,20 +356,20 @@ class Lanes(Walker):
 
     def spread(self, expr):
         """A number in each lane."""
-        kind, vector = register_type(expr.dtype), self.emitter.type(expr.dtype)
-        value = self.outer.value(expr)
+        self.values[expr] = self.in_each_lane(expr.dtype, self.outer.value(expr))
+        return self.values[expr]
+
+    def in_each_lane(self, dtype, value):
+        kind, vector = register_type(dtype), self.emitter.type(dtype)
         one = self.writer.do(f"insertelement {vector} poison, {kind} {value}, i32 0")
         zeros = f"<{self.count} x i32> zeroinitializer"
-        self.values[expr] = self.writer.do(
-            f"shufflevector {vector} {one}, {vector} poison, {zeros}"
-        )
-        return self.values[expr]
+        return self.writer.do(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
 
     # Memory.
 
     def address(self, access, lane):
         """Where a lane's element is."""
-        self.outer.values[self.axis] = str(lane)
+        self.outer.values[self.axis] = self.number(lane)
         index = self.outer.index(access)
         del self.outer.values[self.axis]
         return self.writer.address(access.buffer, index)

@@ -140,9 +140,12 @@ class RangeWriter(LLVMWriter):
             ]
         self.entry.append("  %count = sub nsw i64 %hi, %lo")
 
+    def span(self, axis):
+        return ("%lo", "%count") if axis is self.axis else None
+
     @contextmanager
     def loop(self, stmt, extent):
-        if stmt.axis not in (self.axis, self.last):
+        if stmt is None or stmt.axis not in (self.axis, self.last):
             with super().loop(stmt, extent) as counter:
                 yield counter
             return

@@ -1,0 +1,347 @@
+"""Loops along memory in strips: as many steps at once as a register has numbers.
+
+    for i in 1000:                      for b in 63:
+      y[i] = x[i] * 2                     i = min(16 * b, 984)
+                                          y[i : i+16] = x[i : i+16] * 2
+
+LLVM would find these vectors too.  But it looks for them in tens of passes, and writes
+each loop three times: for whole vectors, for half ones and for single numbers.  Here
+the last strip reaches back into the one before it.  What it computes again is the same;
+where that would count twice, a mask leaves it out.
+"""
+
+import functools
+from collections import defaultdict
+from typing import NamedTuple
+
+from ...compile.loops.expressions import Const, Load, Op
+from ...compile.loops.graphs import postorder
+from ...compile.loops.reductions import combine
+from ...compile.loops.scalars import BOOL, INDEX, wide_dtype
+from ...compile.loops.statements import (
+    For,
+    Let,
+    Start,
+    Step,
+    Store,
+    expressions,
+    statements,
+)
+from ...compile.numbers.scalar_forms import form_of, plain_name
+from ...compile.schedule.nests import strides_of
+from ..emit import Walker, any_order, total_only, walkers
+from . import vectors as llvm_vectors
+from .extremes import Extreme
+from .instructions import c_functions, divisions
+from .lanes import has_rare_branch, lanes_of
+from .loops import LoopWriter
+from .notes import ACCUMULATED, FEWEST_STEPS
+from .target import vector_bytes
+from .text import LLVMWriter
+from .vectors import (
+    PACKED,
+    Lanes,
+    WithinKernel,
+    follows,
+    lane_walkers,
+    row_of,
+    start,
+    step,
+)
+
+# Loops of so few operations have several registers in a strip, so that a step of them
+# is more than the counting of steps.
+FEW, SIDE_BY_SIDE = 4, 4
+
+# ---- which loops
+
+
+class Plan(NamedTuple):
+    """How a loop is written in strips.
+
+    Attributes:
+      count: how many steps one strip has.
+      totals: those that go on in the loop, and began before it.
+      again: whether a step may run twice: it reads nothing that the loop stores.
+    """
+
+    count: int
+    totals: list
+    again: bool
+
+
+def plan_of(walker, loop):
+    """The `Plan` of a loop; None of one that is left to LLVM."""
+    axis, inside = loop.axis, statements(loop.body)
+    if axis.kind not in ("loop", "reduce") or not all(map(is_plain, inside)):
+        return None
+    began = {s.reduce for s in inside if isinstance(s, Start)}
+    steps = dict.fromkeys(s.reduce for s in inside if isinstance(s, Step))
+    totals, known = [r for r in steps if r not in began], {*walker.cells, *began}
+    exprs = postorder(expressions(loop.body), known)
+    loads = [e for e in exprs if type(e) is Load]
+    stores = [s for s in inside if isinstance(s, Store)]
+    nested = [s for s in inside if isinstance(s, For)]
+    stored = {s.buffer for s in stores}
+    again = not any(s.combine for s in stores)
+    again = again and not any(load.buffer in stored for load in loads)
+    varying = [e for e in loads if axis in e.free] + stores
+    apart = [a for a in varying if not follows(a, axis)]
+    if not in_any_order(loads, stores) or nested and totals:
+        return None
+    if apart and not (again and are_packed(apart, axis)):
+        return None
+    if nested and not stored.isdisjoint(a.buffer for a in apart):
+        return None
+    values = postorder([*values_of(inside)], {*loads, *known})
+    values = [e for e in values if isinstance(e, Op) and axis in e.free]
+    keys = {key_of(e) for e in values}
+    dtypes = {e.dtype for e in values} - {INDEX, BOOL}
+    dtypes |= {a.buffer.dtype for a in varying} | {total.dtype for total in totals}
+    size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
+    least = count = (ACCUMULATED if totals else vector_bytes()) // size
+    if not totals and not nested and len(values) <= FEW:
+        count *= SIDE_BY_SIDE
+    extent = axis.extent
+    while isinstance(extent, int) and count > extent:
+        count //= 2
+    long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
+    if count < least or long or any(map(stays_scalar, keys)):
+        return None
+    return Plan(count, totals, again and not totals and isinstance(extent, int))
+
+
+def is_plain(stmt):
+    """Whether lanes do the same in it, and nobody sees in which order."""
+    if isinstance(stmt, For):
+        return stmt.axis.kind == "reduce" and isinstance(stmt.axis.extent, int)
+    if isinstance(stmt, (Start, Step)):
+        return len(stmt.reduce.bodies) == 1 and total_only(stmt.reduce)
+    return isinstance(stmt, (Let, Store))
+
+
+def values_of(inside):
+    """What statements compute, without the places in memory."""
+    for stmt in inside:
+        if isinstance(stmt, Step):
+            yield from stmt.reduce.bodies
+        elif isinstance(stmt, Store):
+            yield stmt.value
+
+
+def in_any_order(loads, stores):
+    """Whether no step reads, or stores again, what another one has stored."""
+    for store in stores:
+        for other in (a for a in (*loads, *stores) if a.buffer is store.buffer):
+            pairs = list(zip(store.index, other.index, strict=True))
+            same = all(i is j for i, j in pairs)
+            if not same and not any(map(are_apart, *zip(*pairs, strict=True))):
+                return False
+    return True
+
+
+def are_apart(i, j):
+    return isinstance(i, Const) and isinstance(j, Const) and i.value != j.value
+
+
+def are_packed(accesses, axis):
+    """Whether they touch, in all steps, whole rows of few numbers."""
+    rows = defaultdict(set)
+    for access in accesses:
+        (row, column), stride = row_of(access), strides_of(access).get(axis)
+        rows[type(access), row, stride].add(column)
+    return all(
+        isinstance(n, int)
+        and 1 < n < PACKED
+        and sorted(columns) == [*range(min(columns), min(columns) + n)]
+        for (*_, n), columns in rows.items()
+    )
+
+
+def key_of(expr):
+    """What the function of an operation is known by."""
+    return plain_name(expr), tuple(arg.dtype for arg in expr.args), expr.dtype
+
+
+@functools.cache
+def stays_scalar(key):
+    """Whether processors have an operation for single numbers only."""
+    name, _, dtype = key
+    if (form := form_of(*key)) is None:
+        return name in c_functions or name in divisions and dtype.kind in "iu"
+    inside = (e for e in postorder([form[1]]) if isinstance(e, Op))
+    return any(stays_scalar(key_of(e)) for e in inside)
+
+
+# ---- their text
+
+
+class Strip(Lanes):
+    """Tells a writer what the steps of one strip do.
+
+    Attributes:
+      first: the number of its first step; going: the cells of totals that go on from
+        strip to strip; mask: which steps count, or None if all do.
+    """
+
+    def __init__(self, outer, loop, count, first, going, mask=None):
+        super().__init__(outer, loop, count)
+        self.first, self.going, self.mask = first, going, mask
+        self.cells |= going
+
+    def number(self, lane):
+        return self.writer.do(f"add i64 {self.first}, {lane}") if lane else self.first
+
+    def steps(self):
+        vector = self.emitter.type(INDEX)
+        first = self.in_each_lane(INDEX, self.first)
+        return self.writer.do(f"add {vector} {first}, {super().steps()}")
+
+    def known_rows(self, row):
+        return self.turned, row  # Another strip has other rows.
+
+    def streams(self, stmt):
+        return False
+
+    def loop(self, stmt):
+        """A loop within each lane: LLVM would write out a short one, and so do we."""
+        if stmt.axis.extent > FEWEST_STEPS:
+            super().loop(stmt)
+            return
+        for k in range(stmt.axis.extent):
+            values, before = dict(self.values), dict(self.outer.values)
+            self.outer.values[stmt.axis] = str(k)
+            self.walk(stmt.body)
+            self.values, self.outer.values, self.turned = values, before, {}
+
+    def store_vector(self, buffer, where, value, streams=False):
+        if self.mask:
+            old = self.as_value(buffer, self.load_vector(buffer, where, self.count))
+            value = self.masked(self.emitter.type(buffer.dtype), value, old)
+        super().store_vector(buffer, where, value, streams)
+
+    def masked(self, kind, new, old):
+        """The steps that count of a new vector, and the others of an old one."""
+        mask = f"{self.emitter.type(BOOL)} {self.mask}"
+        return self.writer.do(f"select {mask}, {kind} {new}, {kind} {old}")
+
+
+def masked_step(lanes, stmt):
+    """A step of a total; it leaves out what a mask does."""
+    if not getattr(lanes, "mask", None) or stmt.reduce not in lanes.going:
+        step(lanes, stmt)
+        return
+    cell, = lanes.cells[stmt.reduce]
+    slots = [slot for slot, *_ in parts_of(cell, stmt.reduce)]
+    before = [lanes.emitter.get(slot) for slot in slots]
+    step(lanes, stmt)
+    for slot, old in zip(slots, before, strict=True):
+        new = lanes.masked(slot[0], lanes.emitter.get(slot), old)
+        lanes.emitter.set(slot, new)
+
+
+lane_walkers |= {Step: masked_step}
+
+
+def walk_strips(walker, loop, plan):
+    """A loop in strips; at its end its totals become numbers."""
+    writer, axis, (count, totals, again) = walker.emitter, loop.axis, plan
+    outside = dict(walker.values)
+    first, length = "0", axis.extent
+    if span := writer.span(axis):
+        first, length = span
+    elif not isinstance(length, int):
+        length = walker.value(length)
+    fixed = isinstance(length, int)
+    end = str(length) if fixed else writer.do(f"add i64 {first}, {length}")
+    last = writer.do(f"sub i64 {end}, {count}") if again or fixed else None
+    lanes = Strip(walker, loop, count, first, {})
+    for total in totals:
+        start(lanes, Start(total))
+    going = dict(lanes.cells)
+
+    def strips(steps):
+        with writer.loop(None, steps) as k:
+            at = writer.do(f"mul nuw nsw i64 {k}, {count}")
+            at = writer.do(f"add nuw nsw i64 {first}, {at}")
+            if again:
+                at = writer.invoke("llvm.smin.i64", "i64", ("i64", at), ("i64", last))
+            Strip(walker, loop, count, at, going).walk(loop.body)
+
+    if fixed:
+        whole, rest = divmod(length, count)
+        strips(whole + (again and rest > 0))
+        if rest and not again:
+            mask = ", ".join(f"i1 {int(k >= count - rest)}" for k in range(count))
+            Strip(walker, loop, count, last, going, f"<{mask}>").walk(loop.body)
+    else:
+        more = count - 1 if again else 0
+        whole = writer.do(f"add i64 {length}, {more}")
+        strips(writer.do(f"udiv i64 {whole}, {count}"))
+    for total in totals:
+        join(walker, lanes, total)
+    if not fixed and not again:
+        rest = writer.do(f"urem i64 {length}, {count}")
+        done = writer.do(f"sub i64 {end}, {rest}")
+        with writer.loop(None, rest) as k:
+            walker.values[axis] = writer.do(f"add nuw nsw i64 {done}, {k}")
+            walker.block(loop.body)
+    walker.values = outside
+
+
+# ---- totals
+
+
+def parts_of(cell, total):
+    """The slots of a total's cell: (slot, the operation of two, their dtype)."""
+    if isinstance(cell, Extreme):
+        return [(cell.key, total.op, cell.whole), (cell.none, "or", BOOL)]
+    floats = wide_dtype(total.dtype).kind == "f"
+    name = any_order.get(total.op, total.op) if floats else total.op
+    return [(cell, name, total.dtype)]
+
+
+def join(walker, lanes, total):
+    """The lanes of a total become one number, which joins what was there before."""
+    (cell,), (wide,) = walker.cells[total], lanes.cells[total]
+    parts = zip(parts_of(cell, total), parts_of(wide, total), strict=True)
+    for (slot, name, dtype), (vectors, *_) in parts:
+        both = functools.partial(together, name, dtype)
+        writer, value, n = walker.emitter, lanes.emitter.get(vectors), lanes.count
+        kind = vectors[0].removesuffix(">").rpartition(" x ")[2]
+        while n > 1:
+            n //= 2
+            halves = (range(n), range(n, 2 * n))
+            order = (", ".join(f"i32 {k}" for k in half) for half in halves)
+            vector = f"<{2 * n} x {kind}>"
+            value = both(WithinKernel(writer, n), *[
+                writer.do(f"shufflevector {vector} {value}, {vector} poison, "
+                          f"<{n} x i32> <{half}>")
+                for half in order
+            ])  # fmt: skip
+        value = writer.do(f"extractelement <1 x {kind}> {value}, i32 0")
+        writer.set(slot, both(writer, writer.get(slot), value))
+
+
+def together(name, dtype, emitter, x, y):
+    """Two values of a total as one."""
+    first, second = (Op(name, (), dtype) for name in ("first", "second"))
+    walker, (expr,) = Walker(emitter), combine(name, (first,), (second,))
+    walker.values |= {first: x, second: y}
+    return walker.value(expr)
+
+
+def walk_loop(walker, stmt):
+    """A loop in strips where that can be; and as it was, where not."""
+    writer = walker.emitter
+    # What one step of a native loop stores, the next one loads at once: a processor
+    # waits if a load reaches over two stores, as that of a last strip does.
+    here = isinstance(writer, LLVMWriter) and not isinstance(writer, LoopWriter)
+    if not here or not writer.for_host or not (plan := plan_of(walker, stmt)):
+        llvm_vectors.walk_loop(walker, stmt)
+        return
+    writer.loops.add("vectors")
+    walk_strips(walker, stmt, plan)
+
+
+walkers |= {For: walk_loop}
