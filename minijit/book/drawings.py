@@ -137,6 +137,49 @@ def way_of_a_call() -> None:
     ax.set(xlim=(-0.3, 8.5), ylim=(-0.4, 4.4))
 
 
+def axes_of_a_product() -> None:
+    """Chapter 3: a box for each axis of the operands and the result of a product."""
+    batch, contracted = ("batch 8", style.LANES), ("contracted 64", style.RESIDUAL)
+    first, second = ("free 5", style.PRIMAL), ("free 32", style.TANGENT)
+    ax = style.blank(None, 9, 0.7)
+    for start, axes in (
+        (0, (batch, first, contracted)),
+        (4.1, (batch, contracted, second)),
+        (8.2, (batch, first, second)),
+    ):
+        for i, axis in enumerate(axes):
+            style.box(ax, start + 1.25 * i, 0, *axis).set(size=9)
+    ax.text(3.4, 0, "·", ha="center", va="center")
+    ax.text(7.4, 0, "=", ha="center", va="center")
+    ax.set(xlim=(-0.8, 11.5), ylim=(-0.5, 0.5))
+
+
+def operands_of_loops() -> None:
+    """Chapter 11: what a loop, its linear side and its transpose take and return."""
+    plain, kept = style.PRIMAL, style.RESIDUAL
+    forth, back = style.TANGENT, style.COTANGENT
+    ax = style.blank(None, 10, 2.2)
+    tests = "test consts", "body consts", "carry"
+    for y, (label, taken, given) in enumerate((
+        ("while", [(text, plain) for text in tests],
+         [("carry", plain), ("steps", kept), ("Tapes", kept)]),
+        ("linear: scan",
+         [("steps", kept), ("shared", kept), ("of consts", forth), ("of carry", forth),
+          ("Tapes", kept)],
+         [("of carry", forth)]),
+        ("backward: scan,\nin reverse",
+         [("steps", kept), ("shared", kept), ("of consts", back), ("of carry", back),
+          ("Tapes", kept)],
+         [("of consts", back), ("of carry", back)]),
+    )):  # fmt: skip
+        ax.text(-1.1, -y, label, ha="right", va="center")
+        for start, boxes in (0, taken), (8.6, given):
+            for i, (text, color) in enumerate(boxes):
+                style.box(ax, start + 1.5 * i, -y, text, color).set(size=9)
+        style.arrow(ax, (7.0, -y), (7.7, -y))
+    ax.set(xlim=(-3.2, 12.6), ylim=(-2.6, 0.5))
+
+
 def products_in_lanes() -> None:
     """Chapter 9: a box for each axis of the operands and the result of `w @ x`."""
     two, one, plain = style.TANGENT, style.LANES, style.INK

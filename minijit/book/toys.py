@@ -2,6 +2,7 @@
 
     images, labels = digits()   # chapter 3's, from there on
     data_file("digits.csv")     # where it is, whatever folder the notebook runs in
+    cross_entropy(scores, labels)    # chapter 8's, in 10 and 11
     python_source(jaxpr)        # chapter 6: a line of Python for each equation
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
     print_loops(program)        # chapter 15: a lowered program, before it can print
@@ -47,6 +48,20 @@ def digits(shuffled: bool = False) -> tuple[Any, Any]:
     if shuffled:
         data = np.random.default_rng(0).permutation(data)
     return data[:, :64] / 16, data[:, 64].astype("int32")
+
+
+def cross_entropy(scores: Any, labels: Any) -> Any:
+    """Chapter 8's loss: minus the mean logarithm of what the right digits get.
+
+    Args:
+      scores: float[n,10], ten scores for each picture.
+      labels: the same shape, 1 at the right digit and 0 elsewhere.
+    """
+    import minijit.numpy as jnp
+
+    scores = scores - scores.max(1, keepdims=True)
+    logp = scores - jnp.log(jnp.exp(scores).sum(1, keepdims=True))
+    return -(logp * labels).sum(1).mean()
 
 
 def python_source(jaxpr: Any) -> str:

@@ -119,6 +119,21 @@ class Linearized:
         return [inputs[i] if kind == "in" else new[i] for kind, i in self.sources]
 
 
+def finish_linear(recorder, out_tangents):
+    """Close a tangent trace: -> (jaxpr, residuals).
+
+    The jaxpr's constvars are the residuals' variables, its invars the tangents that
+    go in; its results are the tangents that are not None.
+    """
+    outvars = tuple(recorder.lift(t) for t in out_tangents if t is not None)
+    recorder.over = True
+    eqns, needed = needed_equations(recorder.eqns, outvars, effects=True)
+    kept = [(v, x) for v, x in recorder.constants.values() if v in needed]
+    constvars, residuals = unzip2(kept)
+    jaxpr = Jaxpr(constvars, tuple(recorder.invars), eqns, outvars, recorder.info)
+    return jaxpr, residuals
+
+
 # chapter 7
 # primitive -> rule(nonzero, *primals, **params) -> (results, linear), where
 # linear(*tangents) -> tangents of the results.
@@ -218,21 +233,6 @@ def linearize_flat(f, primals, nonzero, parent, info, kind=JVPTrace):
         outs = f(*map(partial(attach, trace), primals, tangents))
     outs, out_tangents = unzip2(map(trace.pair, outs))
     return list(outs), list(out_tangents), recorder
-
-
-def finish_linear(recorder, out_tangents):
-    """Close a tangent trace: -> (jaxpr, residuals).
-
-    The jaxpr's constvars are the residuals' variables, its invars the tangents that
-    go in; its results are the tangents that are not None.
-    """
-    outvars = tuple(recorder.lift(t) for t in out_tangents if t is not None)
-    recorder.over = True
-    eqns, needed = needed_equations(recorder.eqns, outvars, effects=True)
-    kept = [(v, x) for v, x in recorder.constants.values() if v in needed]
-    constvars, residuals = unzip2(kept)
-    jaxpr = Jaxpr(constvars, tuple(recorder.invars), eqns, outvars, recorder.info)
-    return jaxpr, residuals
 
 
 def elementwise_rule(primitive, partials, nonzero, *args, **params):
