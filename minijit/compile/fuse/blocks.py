@@ -375,7 +375,7 @@ def in_blocks(walk, consts):
     if cut or consts or not primitives.isdisjoint(for_blocks):
         for form, scan in dict.fromkeys([(jaxpr, loop), (whole, None)]):
             other = block_walk(walk, form, scan, values, inlined, done)
-            if other and len(other.groups.all) <= len(walk.groups.all):
+            if other and len(other.groups.all) < len(walk.groups.all):
                 return in_rounds(other, scan), values
     return walk, consts
 

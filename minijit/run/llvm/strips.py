@@ -49,8 +49,8 @@ from .vectors import (
     step,
 )
 
-# Loops of so few operations have several registers in a strip, so that a step of them
-# is more than the counting of steps.
+# Long loops of so few operations have several registers in a strip: a step of them is
+# more than the counting of steps, and a total waits less for the sum before.
 FEW, SIDE_BY_SIDE = 4, 4
 
 # ---- which loops
@@ -100,9 +100,11 @@ def plan_of(walker, loop):
     dtypes |= {a.buffer.dtype for a in varying} | {total.dtype for total in totals}
     size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
     least = count = (ACCUMULATED if totals else vector_bytes()) // size
-    if not totals and not nested and len(values) <= FEW:
-        count *= SIDE_BY_SIDE
     extent = axis.extent
+    short = isinstance(extent, int) and extent < 4 * SIDE_BY_SIDE * count
+    functions = any(form_of(*key) for key in keys)
+    if not (functions or nested or short) and len(values) <= FEW:
+        count *= SIDE_BY_SIDE
     while isinstance(extent, int) and count > extent:
         count //= 2
     long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
@@ -197,6 +199,27 @@ class Strip(Lanes):
         first = self.in_each_lane(INDEX, self.first)
         return self.writer.do(f"add {vector} {first}, {super().steps()}")
 
+    def value(self, expr):
+        """A vector; if all lanes take the same of several loads, one is loaded."""
+        if expr not in self.values and (where := self.place(expr)):
+            buffer, pointer = where
+            vector = self.load_vector(buffer, pointer, self.count)
+            self.values[expr] = self.as_value(buffer, vector)
+        return super().value(expr)
+
+    def place(self, expr):
+        """Where the numbers lie that all lanes choose alike: (buffer, pointer)."""
+        if isinstance(expr, Load):
+            along = self.axis in expr.free and self.follows(expr)
+            return (expr.buffer, self.address(expr, 0)) if along else None
+        if getattr(expr, "name", "") != "select" or self.axis in expr.args[0].free:
+            return None
+        if not (x := self.place(expr.args[1])) or not (y := self.place(expr.args[2])):
+            return None
+        condition = self.outer.value(expr.args[0])
+        pointer = self.writer.do(f"select i1 {condition}, ptr {x[1]}, ptr {y[1]}")
+        return x[0], pointer
+
     def known_rows(self, row):
         return self.turned, row  # Another strip has other rows.
 
@@ -261,7 +284,7 @@ def walk_strips(walker, loop, plan):
     going = dict(lanes.cells)
 
     def strips(steps):
-        with writer.loop(None, steps) as k:
+        with writer.loop(None if span else loop, steps) as k:
             at = writer.do(f"mul nuw nsw i64 {k}, {count}")
             at = writer.do(f"add nuw nsw i64 {first}, {at}")
             if again:
@@ -283,7 +306,7 @@ def walk_strips(walker, loop, plan):
     if not fixed and not again:
         rest = writer.do(f"urem i64 {length}, {count}")
         done = writer.do(f"sub i64 {end}, {rest}")
-        with writer.loop(None, rest) as k:
+        with writer.loop(None if span else loop, rest) as k:
             walker.values[axis] = writer.do(f"add nuw nsw i64 {done}, {k}")
             walker.block(loop.body)
     walker.values = outside
