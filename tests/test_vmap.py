@@ -116,7 +116,7 @@ def test_gradients_of_lanes():
     (lambda: vmap(lambda x: x, in_axes="0"), TypeError, ["in_axes"]),
     (lambda: vmap(lambda x: x, in_axes=1.0), TypeError, ["in_axes"]),
     (lambda: vmap(lambda x: x, out_axes=None)(np.ones(3)), ValueError,
-     ["out_axes=None", "different in each lane"]),
+     ["out_axes, got axis spec None", "different in each lane"]),
     (lambda: vmap(lambda x: x, out_axes=3)(np.ones(3)), ValueError,
      ["axis 3 is out of bounds", "dimension 1"]),
     (lambda: vmap(lambda x: x, axis_size=4)(np.ones(3)), ValueError,
