@@ -25,7 +25,8 @@ import subprocess
 import sys
 import time
 import types
-from functools import partial
+import zlib
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = "trace", "transform", "compile", "run", "ops", "numpy"
 HANG = 200  # Seconds in which a child uses no CPU at all.
 MEMORY = 8 << 30
+ALL_LINES = b"\xff" * 1000
 NOT_INSTALLED = 3  # The exit status where no living function has the wrong code.
 # They start processes, which run the right version, or judge the book.
 APART = "test_book_*", "test_project.py", "test_typing.py", "test_breakage.py"
@@ -353,7 +355,9 @@ def record(files, kept, seconds):
             if result == "passed"
         }
         bad = [t for t, (result, _) in results.items() if result == "failed"]
-        pickle.dump((tests, bad), (kept / f"{name}.lines").open("wb"))
+        sources = {f"tests/{name}.py"}.union(*(of_it for _, of_it in tests.values()))
+        digests = {source: digest(source) for source in sources}
+        pickle.dump((tests, bad, digests), (kept / f"{name}.lines").open("wb"))
         data.unlink()
 
     def work(items, live):
@@ -362,7 +366,7 @@ def record(files, kept, seconds):
             status = in_child(partial(one, name, of_file))
             said = ""
             if status == 0:
-                tests, bad = pickle.load((kept / f"{name}.lines").open("rb"))
+                tests, bad, _ = pickle.load((kept / f"{name}.lines").open("rb"))
                 seconds = sum(s for s, _ in tests.values())
                 said = f"{len(tests)} tests in {seconds:.0f} s; {len(bad)} fail {bad}"
             print(f"{name}: {status} {said}", flush=True)
@@ -370,12 +374,28 @@ def record(files, kept, seconds):
     with_tests([str(f) for f in files], work, kept)
 
 
+@cache
+def digest(source):
+    path = ROOT / source
+    return path.exists() and zlib.crc32(path.read_bytes())
+
+
 def recorded(files, kept):
-    """{test: (seconds, {source: lines})} of the files that were recorded."""
+    """{test: (seconds, {source: lines})} of the files that were recorded.
+
+    Of a source that changed since, all lines: which one is which, nobody knows.
+    """
     found = {}
     for path in [kept / f"{file.stem}.lines" for file in files]:
-        if path.exists():
-            found |= pickle.load(path.open("rb"))[0]
+        if not path.exists():
+            continue
+        tests, _, digests = pickle.load(path.open("rb"))
+        changed = {source for source, was in digests.items() if was != digest(source)}
+        if f"tests/{path.stem}.py" in changed:
+            print(f"{path.stem} changed since it was recorded: its new tests are left out")
+        for test, (seconds, lines) in tests.items():
+            every = {source: ALL_LINES for source in lines.keys() & changed}
+            found[test] = seconds, lines | every
     return found
 
 
