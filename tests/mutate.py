@@ -392,7 +392,7 @@ def recorded(files, kept):
         tests, _, digests = pickle.load(path.open("rb"))
         changed = {source for source, was in digests.items() if was != digest(source)}
         if f"tests/{path.stem}.py" in changed:
-            print(f"{path.stem} changed since it was recorded: its new tests are left out")
+            print(f"{path.stem} changed since it was recorded: new tests are left out")
         for test, (seconds, lines) in tests.items():
             every = {source: ALL_LINES for source in lines.keys() & changed}
             found[test] = seconds, lines | every

@@ -11,6 +11,7 @@ from harness import refused
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.trace.jaxprs.checks import check_jaxpr
 from minijit.transform import pieces
 from minijit.transform.control_flow.unions_and_tapes import Tape, TapeValue, Union
 
@@ -127,10 +128,37 @@ def a_while_in_a_cond_in_a_scan(L, x):
     return L.scan(body, x, None, length=3)[0]
 
 
+def loops_in_a_switch_in_a_scan(L, x):
+    """Where lanes go different ways, each keeps as many steps as it took."""
+    grow = lambda c, by: L.while_loop(
+        lambda q: jnp.sum(q * q) < 4.0, lambda q: q * by + 0.05, c
+    )
+    branches = [lambda c: grow(c, 1.7), jnp.sin, lambda c: c + grow(c * x, 2.5)]
+
+    def body(c, _):
+        return L.switch(jnp.argmax(c * x), branches, c) - 0.4, None
+
+    return L.scan(body, x, None, length=4)[0]
+
+
+def a_branch_that_keeps_integers(L, x):
+    """Its derivative reads what it keeps: a position, and a number beside it."""
+    at_most = lambda x: x[jnp.argmax(x)] * x * x
+    changed = lambda x: jnp.asarray(x).at[jnp.argmin(x)].multiply(x[1])
+    return L.cond(x[0] > 0.1, at_most, changed, x)
+
+
+def branches_that_keep_nothing(L, x):
+    """One is linear, one is constant; one keeps integers alone."""
+    branches = [lambda x: x * 3.0, lambda x: x[jnp.argmin(x)] + 0.0 * x, jnp.zeros_like]
+    return L.switch(jnp.argmax(x), branches, x)
+
+
 programs = [
     a_cond, a_closure, a_switch, a_scan, a_reverse_scan, a_while,
     a_while_with_a_captured_bound, a_fori, a_while_in_a_scan, a_cond_in_a_scan,
-    a_while_in_a_cond_in_a_scan,
+    a_while_in_a_cond_in_a_scan, loops_in_a_switch_in_a_scan,
+    a_branch_that_keeps_integers, branches_that_keep_nothing,
 ]  # fmt: skip
 points = [np.array([0.3, -0.2, 0.5]), np.array([-0.4, 0.9, 0.1])]
 v = np.array([0.3, 0.7, -1.1])
@@ -177,6 +205,7 @@ def test_as_unrolled(program, stack):
     want = [np.asarray(wanted(x)) for x in points]
     for x, y in zip(points, want, strict=True):
         np.testing.assert_allclose(tested(x), y, rtol=1e-9, atol=1e-12)
+    check_jaxpr(mj.make_jaxpr(tested)(x).jaxpr)
     got = mj.vmap(tested)(np.stack(points))
     np.testing.assert_allclose(got, np.stack(want), rtol=1e-9, atol=1e-12)
 
@@ -257,8 +286,12 @@ def test_types_print_and_parse():
     from minijit.trace.jaxprs.text import print_aval
 
     a, b = ShapedArray((3,), f32), ShapedArray((), np.dtype("int32"))
-    for aval in (Tape(a), Tape(Tape(b)), Union(((a, Tape(b)), ())),
-                 Union(((a,), (b, b)), True)):
+    for aval in (
+        Tape(a),
+        Tape(Tape(b)),
+        Union(((a, Tape(b)), ())),
+        Union(((a,), (b, b)), True),
+    ):
         assert parse_aval(print_aval(aval)) == aval
 
 
@@ -452,9 +485,9 @@ def test_linear_transpose_of_functions_with_rules():
     cases += [(lambda t: mj.jvp(double, (1.0,), (t,))[1], 2)]
     for f, factor in cases:
         for run in (lambda g: g, mj.jit):
-            out, = run(transposed(f, 1.0))(3.0)
+            (out,) = run(transposed(f, 1.0))(3.0)
             assert out == 3.0 * factor
-    many, = transposed(lambda x: lax.map(double, x), jnp.ones(3))(jnp.ones(3))
+    (many,) = transposed(lambda x: lax.map(double, x), jnp.ones(3))(jnp.ones(3))
     assert many.tolist() == [2.0] * 3
     refused(TypeError, "from integers to integers", transposed, lambda x: x * 2, True)
     assert transposed(lambda x: x * 2, 3)(2) == (4,)

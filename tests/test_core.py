@@ -110,6 +110,10 @@ def test_operators_are_looked_up_when_they_are_used(monkeypatch):
         x.nope  # noqa: B018
     assert "twice" in dir(x)
     assert isinstance(x, Array)
+    method = core.forwarding("thrice")
+    refused(TypeError, "thrice is not defined on arrays yet", method, x)
+    monkeypatch.setitem(operators, "thrice", lambda x, *, by: (x, by))
+    assert method.__name__ == "thrice" and method(x, by=3) == (x, 3)
 
 
 def test_arrays_and_tracers_are_not_hashable():

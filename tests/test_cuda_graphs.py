@@ -5,6 +5,7 @@ import gc
 import pickle
 import weakref
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -494,6 +495,10 @@ def test_what_other_libraries_see_of_an_array(device):
     tensor = DLManagedTensor.from_address(address).tensor
     assert tensor.data == pointer and tensor.shape[: tensor.ndim] == [3, 4]
     assert (tensor.device_type, tensor.code, tensor.bits) == (2, 2, 32)
+    # One who names no stream, or his own, reads what is done; one who says -1 waits.
+    with mock.patch.object(x.driver, "synchronize", wraps=x.driver.synchronize) as wait:
+        counts = [x.__dlpack__(stream=s) and wait.call_count for s in (None, 1, -1, 2)]
+    assert counts == [1, 2, 2, 3]
     assert jnp.from_dlpack(x) is x
     refused(BufferError, "on a GPU", np.from_dlpack, x)
     # The capsule keeps the memory alive; a new array gets other memory.

@@ -135,22 +135,54 @@ class Lookup:
     __getitem__ = lambda self, key: np.float32(1)
 
 
-def test_what_looks_like_the_structure_is_another_one():
-    f = mj.jit(lambda t: sum(mj.tree_util.tree_leaves(t)))
+class Held:
+    """A container of two, as another one is: only its type is its own."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+class HeldToo(Held):
+    pass
+
+
+class Place(NamedTuple):
+    x: object
+    y: object
+
+
+for kind in (Held, HeldToo):
+    mj.tree_util.register_pytree_node(
+        kind, lambda held: ((held.x, held.y), None), lambda _, xs, kind=kind: kind(*xs)
+    )
+of_two = {
+    "dict": lambda x, y: {"x": x, "y": y},
+    "other keys": lambda x, y: {"x": x, "z": y},
+    "fewer keys": lambda x, y: {"x": x},
+    "ordered": lambda x, y: collections.OrderedDict(x=x, y=y),
+    "in another order": lambda x, y: collections.OrderedDict(y=x, x=y),
+    "defaults": lambda x, y: collections.defaultdict(int, x=x, y=y),
+    "tuple": lambda x, y: (x, y),
+    "of three": lambda x, y: (x, y, y),
+    "list": lambda x, y: [x, y],
+    "named": Point,
+    "named otherwise": Place,
+    "class": Held,
+    "its subclass": HeldToo,
+}
+
+
+@pytest.mark.parametrize("first", of_two)
+def test_what_looks_like_the_structure_is_another_one(first):
     one, two = np.float32(1), np.float32(2)
-    for first, others in (
-        ({"a": one}, [{"a": one, "b": two}, {"b": two, "c": one}]),
-        ((one, one), [[one, two], (one, two, two)]),
-    ):
-        made_short(f, first)
-        for other in others:
-            assert float(f(other)) == sum(mj.tree_util.tree_leaves(other))
-    kept = mj.jit(lambda t: t)
-    made_short(kept, (one, one))
-    assert type(kept([one, one])) is list
-    made_short(kept, {"a": one})
+    for name, other in of_two.items():
+        f, given = mj.jit(lambda t: t), other(one, two)
+        made_short(f, of_two[first](one, two))
+        leaves, tree = mj.tree_util.tree_flatten(f(given))
+        wanted, wanted_tree = mj.tree_util.tree_flatten(given)
+        assert tree == wanted_tree and leaves == wanted, name
     with pytest.raises(TypeError):
-        kept(Lookup())
+        f(Lookup())
 
 
 def test_types_are_told_apart(long_ways):

@@ -52,7 +52,15 @@ def log_total(x):
     return jnp.log(jnp.sum(jnp.exp(x - top), 0)) + top
 
 
+def totals_of_totals(x):
+    """Beside what they are made of: a stage after the other."""
+    off = x - jnp.sum(x, 0)
+    return jnp.max(x, 0), jnp.sum(off**2, 0), jnp.sum((off - jnp.max(off, 0)) ** 3, 0)
+
+
 in_rows = {
+    "totals of totals": (totals_of_totals, floats(8, 20)),
+    "and of many columns": (totals_of_totals, floats(5, 9000)),
     "a total made of a total": (log_total, floats(8, 20)),
     "and of several pieces": (log_total, floats(6, 700)),
     "variance": (lambda x: jnp.var(x, 0), floats(8, 20)),

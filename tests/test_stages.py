@@ -6,7 +6,8 @@ from harness import refused
 
 import minijit as jax
 import minijit.numpy as jnp
-from minijit import errors
+from minijit import errors, lax
+from minijit.trace.core import Tracer
 
 pytestmark = pytest.mark.chapter(6)
 
@@ -163,3 +164,82 @@ def test_device_functions():
     assert isinstance(jax.device_get(tree)["b"], np.ndarray)
     assert jax.device_get(1) == 1 and type(jax.device_get(1)) is int
     assert jax.block_until_ready(tree) is tree
+
+
+# What runs a function `f` of one number, which keeps what it is given and returns it.
+def with_jvp(f):
+    g = jax.custom_jvp(jnp.sin)
+    g.defjvp(lambda p, t: (jnp.sin(*p), f(*t)))
+    return g
+
+
+def with_vjp(fwd, bwd):
+    g = jax.custom_vjp(jnp.sin)
+    g.defvjp(lambda x: (fwd(jnp.sin(x)), x), lambda x, ct: (bwd(ct),))
+    return g
+
+
+def with_vmap(f):
+    g = jax.custom_batching.custom_vmap(jnp.sin)
+    g.def_vmap(lambda size, batched, x: (f(x), True))
+    return g
+
+
+same, ones = lambda x: x, np.ones(2, "f4")
+runs = {
+    "jit": lambda f: jax.jit(f)(1.0),
+    "make_jaxpr": lambda f: jax.make_jaxpr(f)(1.0),
+    "eval_shape": lambda f: jax.eval_shape(f, 1.0),
+    "grad": lambda f: jax.grad(f)(1.0),
+    "jvp": lambda f: jax.jvp(f, (1.0,), (1.0,)),
+    "vjp": lambda f: jax.vjp(f, 1.0),
+    "linearize": lambda f: jax.linearize(f, 1.0),
+    "linear_transpose": lambda f: jax.linear_transpose(f, 1.0)(1.0),
+    "hessian": lambda f: jax.hessian(f)(1.0),
+    "vmap": lambda f: jax.vmap(f)(ones),
+    "checkpoint": lambda f: jax.grad(jax.checkpoint(f))(1.0),
+    "scan": lambda f: lax.scan(lambda c, x: (f(c), x), 1.0, ones),
+    "map": lambda f: lax.map(f, ones),
+    "associative_scan": lambda f: jax.jit(
+        lambda xs: lax.associative_scan(lambda a, b: a + f(b), xs))(ones),
+    "while body": lambda f: lax.while_loop(lambda c: c < 3, lambda c: f(c) + 1, 1.0),
+    "condition": lambda f: lax.while_loop(lambda c: f(c) < 3, lambda c: c + 1, 1.0),
+    "fori": lambda f: lax.fori_loop(0, jnp.int32(2), lambda i, c: f(c), 1.0),
+    "cond": lambda f: lax.cond(jnp.bool_(True), f, same, 1.0),
+    "cond of a tracer": lambda f: jax.jit(lambda x: lax.cond(x > 0, same, f, x))(1.0),
+    "switch": lambda f: lax.switch(jnp.int32(1), [same, f, same], 1.0),
+    "a jvp rule": lambda f: jax.grad(with_jvp(f))(1.0),
+    "within jit": lambda f: jax.jit(jax.grad(with_jvp(f)))(1.0),
+    "within scan": lambda f: jax.grad(
+        lambda x: lax.scan(lambda c, _: (with_jvp(f)(c), None), x, None, 2)[0])(1.0),
+    "fwd": lambda f: jax.jit(jax.grad(with_vjp(f, same)))(1.0),
+    "bwd": lambda f: jax.jit(jax.grad(lambda x: x * with_vjp(same, f)(x)))(1.0),
+    "bwd within scan": lambda f: jax.grad(lambda x: lax.scan(
+        lambda c, _: (with_vjp(same, f)(c), None), x, None, 2)[0])(1.0),
+    "a vmap rule": lambda f: jax.jit(jax.vmap(with_vmap(f)))(ones),
+    "custom_root": lambda f: jax.grad(lambda y: lax.custom_root(
+        lambda x: f(x) - y, y, lambda g, x: y, lambda g, y: y / g(1.0)))(1.0),
+    "custom_linear_solve": lambda f: jax.grad(lambda y: lax.custom_linear_solve(
+        f, y, lambda g, b: b, symmetric=True))(1.0),
+    "vectorize": lambda f: jnp.vectorize(f)(ones),
+    "reduce": lambda f: jax.jit(
+        lambda xs: lax.reduce(xs, np.float32(0), lambda a, b: a + f(b), (0,)))(ones),
+    "closure_convert": lambda f: jax.closure_convert(f, 1.0),
+    "custom_gradient": lambda f: jax.jit(jax.grad(jax.custom_gradient(
+        lambda x: (x, f))))(1.0),
+}  # fmt: skip
+
+
+@pytest.mark.chapter(16)
+@pytest.mark.parametrize("how", runs)
+def test_what_a_function_leaves_behind_is_of_no_use(how):
+    """Nowhere: whatever ran the function is over, also what is made of its tracer."""
+    kept = []
+    runs[how](lambda x: kept.append(x) or x)
+    assert kept and all(isinstance(x, Tracer) for x in kept)
+    for x in kept:
+        for use in (lambda x=x: x + 1, lambda x=x: jax.jit(lambda y: y * x)(1.0),
+                    lambda x=x: jax.grad(lambda y: y * x)(1.0)):  # fmt: skip
+            with pytest.raises(errors.UnexpectedTracerError) as error:
+                use()
+            assert "test_stages.py" in str(error.value)
