@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from derivative_cases import cases, ours
 
-from minijit import jvp, linearize, make_jaxpr
+import minijit.numpy as jnp
+from minijit import grad, jit, jvp, linearize, make_jaxpr
 from minijit.trace import primitives, slicing
 from minijit.trace.core import Primitive
+from minijit.trace.jaxprs.checks import check_jaxpr
 from minijit.trace.trees.pytree import tree_leaves
 from minijit.transform.derivatives.linearize import constant_rule, linearize_rules
 
@@ -131,3 +133,28 @@ def test_every_rule_that_is_not_constant_is_tried():
     }
     assert not own - flat - met - {primitives.copy_p}
     assert len(met) > 30
+
+
+w, table = np.arange(3.0), np.arange(12.0).reshape(3, 4)
+# Functions of a [3,4], and what the linear half is given before the tangent.
+HANDED = {
+    "captured, laid out": (lambda x: jnp.broadcast_to(w[:, None], (3, 4)) * x, []),
+    "captured, turned": (lambda x: jnp.asarray(table).T @ jnp.sin(x), [(3, 4)]),
+    "computed of it": (lambda x: jnp.sin(w)[:, None] * x, [(3,)]),
+    "laid out": (lambda x: jnp.broadcast_to(x[:, :1], (3, 4)) * x, [(3, 4), (3, 1)]),
+    "an argument": (lambda x: x * x, [(3, 4)]),
+    "in order": (lambda x: jnp.sin(x).sum(0) * jnp.exp(x[:1]), [(3, 4), (1, 4), (4,)]),
+}
+
+
+@pytest.mark.chapter(16)
+@pytest.mark.parametrize("name", HANDED)
+def test_what_a_jitted_function_hands_to_its_derivative(name):
+    """No array that it captured, nothing that is another layout: each has a half."""
+    f, wanted = HANDED[name]
+    closed = make_jaxpr(lambda x: linearize(jit(lambda x: f(x).sum()), x)[1](x))(table)
+    _, linear = (eqn for eqn in closed.eqns if eqn.primitive.name == "jit")
+    check_jaxpr(closed.jaxpr)
+    found = grad(jit(lambda x: f(x).sum()))(table)
+    np.testing.assert_allclose(found, grad(lambda x: f(x).sum())(table), rtol=1e-12)
+    assert [v.aval.shape for v in linear.invars] == [*wanted, (3, 4)]
