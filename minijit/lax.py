@@ -681,6 +681,7 @@ def conv_general_dilated_patches(
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
+_on_demand += ["jaxcompat.placement:pcast"]
 _on_demand += ["jaxcompat.placement:with_sharding_constraint"]
 __all__ = _listed()
 

@@ -209,6 +209,8 @@ def test_names_that_libraries_ask_for(capsys, without_jax):
 
         with pytest.raises(ImportError):
             from jax._src.api import _infer_argnums_and_argnames  # noqa: F401
+        with pytest.raises(ImportError):
+            from jax.lib import xla_bridge  # noqa: F401
         from jax._src.api_util import infer_argnums_and_argnames
 
         assert sparse.sparsify(jnp.sin)(0.0) == 0 and not isinstance(1, sparse.BCOO)
@@ -279,6 +281,16 @@ def test_flags_take_values_of_their_kind():
         flag(name, mj.config.defaults[name])
     with pytest.raises(ValueError, match="must be one of"):
         flag("jax_random_seed_offset", 1)
+
+
+@pytest.mark.parametrize("flag", ["debug_nans", "debug_infs", "enable_x64"])
+def test_a_switch_is_turned_on_if_nothing_else_is_said(flag):
+    before = getattr(mj.config, flag)
+    with getattr(mj, flag)():
+        assert getattr(mj.config, flag) is True
+        with getattr(mj, flag)(False):
+            assert getattr(mj.config, flag) is False
+    assert getattr(mj.config, flag) == before
 
 
 def test_switches_and_numbers_of_flags():
@@ -763,10 +775,13 @@ asked = [
     lambda: mj.config.jax_default_device,
     lambda: mj.jit(lambda x: x).trace(1.0).lower(lowering_platforms=("cpu",)) and 1,
     lambda: [mj.copy_to_host_async([x, 1])[0] is x for x in [jnp.ones(2)]],
+    # chex's variants fetch the result of each function, within vmap as well.
+    lambda: mj.vmap(mj.grad(lambda x: mj.device_get(x) ** 2))(jnp.ones(2)).tolist(),
+    lambda: lax.pcast([jnp.ones(2)], (), to="varying")[0].tolist(),
 ]
 answers = [
     3.0, ["true", "false"], (0, 2), 2.0, "sin", [5.0, 1.0, 1.0], [True, False], 0.0,
-    -np.inf, None, 1, [True],
+    -np.inf, None, 1, [True], [2.0, 2.0], [1.0, 1.0],
 ]  # fmt: skip
 
 
@@ -787,6 +802,7 @@ refused = [
     lambda: float(jnp.ones(1)),
     lambda: int(jnp.ones((1, 1))),
     lambda: complex(jnp.ones(2)),
+    lambda: mj.pmap(lambda x, y: x * y)(jnp.ones((1, 2)), 3.0),
 ]
 
 

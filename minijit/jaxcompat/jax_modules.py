@@ -39,6 +39,7 @@ global_state = types.SimpleNamespace(client=None, process_id=0, num_processes=1)
 # A module of JAX -> the modules of minijit that have its names, the first ones first.
 # Of a module that is not listed they are in the one of the same name.
 sources = {
+    "lib": [],
     "version": [],
     "stages": ["trace.api.stages", "jaxcompat.analyses"],
     "lax.linalg": ["ops.linalg"],
@@ -121,7 +122,7 @@ single_names |= {
 # Modules that JAX has and minijit does not.  All of their names are missing, and so
 # are those of the private ones.
 not_here = """
-    _src _src.distributed cloud_tpu_init collect_profile distributed ffi lib tools
+    _src _src.distributed cloud_tpu_init collect_profile distributed ffi tools
     experimental.array_serialization experimental.buffer_callback
     experimental.colocated_python experimental.colocated_python.serialization
     experimental.compilation_cache

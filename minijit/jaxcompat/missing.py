@@ -50,7 +50,7 @@ jax_names = {
             "",
         ),
         (
-            "ad lib version",
+            "ad version",
             inside,
             "read minijit.trace and minijit.transform; the book explains them",
         ),
@@ -139,7 +139,7 @@ jax_names = {
     ]),
     "lax": table([
         (
-            "sharding_constraint_p pcast pbroadcast precv "
+            "sharding_constraint_p pbroadcast precv "
             "psend ragged_all_to_all ragged_all_to_all_p",
             one_device,
             "leave it out",
@@ -222,7 +222,7 @@ jax_names = {
     ]),
     "scipy.special": {},
     # These are complete.
-    "ops": {}, "flatten_util": {}, "scipy.linalg": {}, "scipy.stats": {},
+    "lib": {}, "ops": {}, "flatten_util": {}, "scipy.linalg": {}, "scipy.stats": {},
     "scipy.signal": {}, "scipy.fft": {}, "scipy.sparse.linalg": {},
     "scipy.optimize": {},
 }  # fmt: skip

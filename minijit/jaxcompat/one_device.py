@@ -56,7 +56,10 @@ def pmap(
         leaves, tree = tree_flatten((call.args, kwargs))
         each = flatten_axes("pmap in_axes", tree, (axes, 0))
         for x, axis in zip(leaves, each, strict=True):
-            size = aval_of(x).shape[axis] if axis is not None else size
+            shape = aval_of(x).shape
+            # Of an axis that is not there `vmap` complains.
+            if axis is not None and axis < len(shape):
+                size = shape[axis]
         if size not in (None, 1):
             raise ValueError(
                 f"compiling computation `{function_name(fun)}` that requires {size} "

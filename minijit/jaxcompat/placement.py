@@ -26,6 +26,7 @@ from ..trace.primitives import as_array
 from ..trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.trees.tools import broadcast_prefix
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
+from ..transform.batching.collectives import names_of
 from .meshes import NamedSharding, PartitionSpec, get_mesh
 from .placed_arrays import Placed, place
 
@@ -132,6 +133,12 @@ def with_sharding_constraint(x: ArrayLike, shardings: Any) -> Array:
     return each_placed(tree_map(as_array, x), shardings)
 
 
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """x: whether it differs along axes of a mesh is not kept track of (`jax.lax`)."""
+    names_of(axis_name)
+    return tree_map(as_array, x)
+
+
 def reshard(xs: Any, out_shardings: Any) -> Any:
     """x, put as said: with one device it is there.  JAX: `jax.sharding.reshard`."""
     return with_sharding_constraint(xs, out_shardings)
@@ -212,4 +219,4 @@ class PlacingFunction(JitFunction):
 capture_rules |= {PlacingFunction: capture_rules[JitFunction]}
 names = [name for name in globals() if name.startswith("make_array_")]
 calls.explain_calls("minijit", globals(), [*names, "reshard"])
-calls.explain_calls("lax", globals(), ["with_sharding_constraint"])
+calls.explain_calls("lax", globals(), ["pcast", "with_sharding_constraint"])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .. import dtypes
 from ..array import ArrayImpl, aval_of, to_numpy
 from ..base.demand import on_demand
-from ..core import Array
+from ..core import Array, Tracer
 from ..jaxprs.jaxpr import flattening, subjaxprs
 from ..jit.jit import jit
 from ..jit.jitted import stages
@@ -318,12 +318,12 @@ def device_put(
 
 
 def device_get(x: PyTree) -> PyTree:
-    """A tree of NumPy arrays out of a tree of arrays; keys stay what they are."""
+    """A tree of NumPy arrays out of a tree of arrays; keys and tracers stay."""
     return tree_map(array_of_host, x)
 
 
 def array_of_host(x):
     """The NumPy array of an array, if NumPy has its dtype; a number stays one."""
-    if dtypes.is_python_scalar(x) or isinstance(x, Ref):
+    if dtypes.is_python_scalar(x) or isinstance(x, Ref | Tracer):
         return x
     return x if isinstance(aval_of(x).dtype, dtypes.ExtendedDtype) else to_numpy(x)

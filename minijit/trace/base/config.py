@@ -158,7 +158,7 @@ class Config:
                 told()
 
     @contextmanager
-    def override(self, name, value):
+    def override(self, name, value=True):
         """Set a flag for this thread while a `with` block runs."""
         name, value = self.check(name, value)
         before = self.overrides.values
