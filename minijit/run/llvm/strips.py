@@ -14,8 +14,8 @@ import functools
 from collections import defaultdict
 from typing import NamedTuple
 
-from ...compile.loops.expressions import Const, Load, Op
-from ...compile.loops.graphs import postorder
+from ...compile.loops.expressions import Axis, Const, Load, Op
+from ...compile.loops.graphs import free_axes, postorder
 from ...compile.loops.reductions import combine
 from ...compile.loops.scalars import BOOL, INDEX, wide_dtype
 from ...compile.loops.statements import (
@@ -105,8 +105,15 @@ def plan_of(walker, loop):
     functions = any(form_of(*key) for key in keys)
     if not (functions or nested or short) and len(values) <= FEW:
         count *= SIDE_BY_SIDE
-    while isinstance(extent, int) and count > extent:
-        count //= 2
+    if isinstance(extent, int):
+        # What is stored here is loaded soon: a processor waits for a load that reaches
+        # over two stores, as that of a last strip does.
+        around = {e for e in walker.values if type(e) is Axis}
+        places = ((s.buffer.space, free_axes(s.index)) for s in stores)
+        soon = any(space == "cache" or around - free for space, free in places)
+        while count > extent or soon and count > least and extent % count:
+            count //= 2
+        count = 0 if soon and count and extent % count else count
     long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
     if count < least or long or any(map(stays_scalar, keys)):
         return None
