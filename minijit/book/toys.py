@@ -156,7 +156,8 @@ def print_loops(program: Any) -> None:
         names = dict(zip(axes, "ijklmnop"[: len(axes)], strict=True))
         body, indent = kernel.body, "  "
         while isinstance(body[0], For):
-            print(f"{indent}for {names[body[0].axis]} in {body[0].axis.extent}:")
+            axis: Any = body[0].axis
+            print(f"{indent}for {names[axis]} in {axis.extent}:")
             body, indent = body[0].body, indent + "  "
         for store in body:
             where = ", ".join(expr_text(i, names) for i in store.index)
