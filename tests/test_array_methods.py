@@ -120,6 +120,7 @@ def test_methods_do_what_numpy_s_do(name, args):
 
 def test_methods_that_numpy_has_otherwise():
     same(jnp.asarray(x).ptp(), np.ptp(x))
+    same(jnp.asarray(j).view(), j)
     same(jnp.asarray(x).sort(axis=0), np.sort(x, axis=0))
     same(jnp.asarray(y[::-1].copy()).searchsorted(0.0), np.searchsorted(y[::-1], 0.0))
     same(jnp.asarray(j).choose([y, -y, x[0], x[1]]), np.choose(j, [y, -y, x[0], x[1]]))

@@ -420,6 +420,20 @@ def test_einsum_parses_ellipsis_and_implicit_results():
     terms, result = einstein.expand(*einstein.parse("...ij, j", 2), [(5, 2, 3), (3,)])
     assert terms == [[("...", -1), "i", "j"], ["j"]]
     assert result == [("...", -1), "i"]
+    terms, result = einstein.expand(*einstein.parse("kb,ak", 2), [(2, 3), (4, 2)])
+    assert result == ["a", "b"]
+
+
+def test_remainders_by_zero_and_powers_of_two_are_numpy_s():
+    x, y = np.float32([5, -5, 0, np.inf, np.nan]), np.float32([0, -0.0, 2, -3, np.inf])
+    for name in ("remainder", "mod", "fmod", "floor_divide", "divmod"):
+        with np.errstate(all="ignore"):
+            want = getattr(np, name)(x[:, None], y)
+        np.testing.assert_array_equal(getattr(jnp, name)(x[:, None], y), want)
+    whole = np.arange(-120, 120, dtype=np.float32)
+    np.testing.assert_array_equal(jnp.exp2(whole), np.exp2(whole))
+    found = lax.exp2(jnp.asarray([3, 1j, 2 - 1j], "complex64"))
+    np.testing.assert_allclose(found, 2 ** np.array([3, 1j, 2 - 1j]), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "percentile"])
