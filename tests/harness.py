@@ -74,6 +74,14 @@ def in_threads(*functions):
         return [f.result() for f in [pool.submit(function) for function in functions]]
 
 
+def in_a_child(is_right):
+    """Assert that a function says yes in a forked process."""
+    child = os.fork()
+    if not child:
+        os._exit(0 if is_right() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def in_a_process(program, **environment):
     """What a program prints, run in a process of its own that may not die or hang."""
     told = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_a_child, in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -347,11 +347,7 @@ def test_what_a_callback_keeps_stays_what_it_was():
 def test_a_forked_process_has_an_arena_of_its_own():
     f = mj.jit(layers)
     want = np.array(f(x, x))
-    child = os.fork()
-    if child == 0:
-        same = all(np.array_equal(f(x, x), want) for _ in range(5))
-        os._exit(0 if same else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    in_a_child(lambda: all(np.array_equal(f(x, x), want) for _ in range(5)))
     assert np.array_equal(f(x, x), want)
 
 

@@ -67,45 +67,6 @@ def test_place_gives_every_operation_a_line_if_asked():
     )
 
 
-def test_totals_over_one_axis_share_their_loop_and_what_they_read():
-    x, i, k = buffer("x", 4, 8), Axis(4), Axis(8, "reduce")
-    load = Load(x, (i, k))
-    low, high = (Reduce(op, (k,), (load,)) for op in ("min", "max"))
-    body = (Store(buffer("y", 4), (i,), high), Store(buffer("z", 4), (i,), low))
-    loop, = place((For(i, body),))
-    inner = [stmt for stmt in loop.body if isinstance(stmt, For)]
-    assert len(inner) == 1
-    kinds = [type(stmt) for stmt in inner[0].body]
-    assert kinds == [Let, Step, Step]
-    assert [type(stmt) for stmt in loop.body].count(Start) == 2
-
-
-def test_a_total_that_needs_a_total_has_a_loop_of_its_own():
-    x, i, k = buffer("x", 4, 8), Axis(4), Axis(8, "reduce")
-    first = Reduce("max", (k,), (Load(x, (i, k)),))
-    second = Reduce("add", (k,), (op("sub", Load(x, (i, k)), first),))
-    loop, = place((For(i, (Store(buffer("y", 4), (i,), second),)),))
-    assert [type(stmt) for stmt in loop.body] == [Start, For, Start, For, Store]
-
-
-def test_running_totals_start_before_their_loop():
-    x, i, step = buffer("x", 4, 8), Axis(4), Axis(8, "scan")
-    total = Reduce("add", (step,), (Load(x, (i, step)),))
-    body = (For(step, (Store(buffer("y", 4, 8), (i, step), total),)),)
-    loop, = place((For(i, body),))
-    assert [type(stmt) for stmt in loop.body] == [Start, For]
-    assert [type(stmt) for stmt in loop.body[1].body] == [Step, Store]
-
-
-def test_what_is_known_to_hold_is_no_condition():
-    x, y, i = buffer("x", 4), buffer("y", 4), Axis(4)
-    store = Store(y, (i,), Load(x, (i,)))
-    positive = op("gt", Load(x, (i,)), Const(0, F32))
-    for pred, kind in ((Const(True, np.dtype("bool")), Store), (positive, If)):
-        loop, = place((For(i, (If(pred, (store,)),)),))
-        assert type(loop.body[-1]) is kind
-
-
 def test_placing_does_not_recurse():
     x, y, i = buffer("x", 4), buffer("y", 4), Axis(4)
     value = Load(x, (i,))
@@ -118,54 +79,70 @@ def test_placing_does_not_recurse():
     assert max(map(len, lines)) < 200
 
 
+x, w = buffer("x", 4, 8), buffer("w", 4, 8)
+y, z, v = (buffer(name, 4) for name in "yzv")
+row = Buffer("row", (8,), F32, space="cache")
+i, j, m, k, step = Axis(4), Axis(8), Axis(8), Axis(8, "reduce"), Axis(8, "scan")
+load, element = Load(x, (i, k)), Load(x, (i, j))
+top, low = (Reduce(name, (k,), (load,)) for name in ("max", "min"))
+total = Reduce("add", (k,), (load,))
+off = Reduce("add", (k,), (op("sub", load, top),))
+running = Reduce("add", (step,), (Load(x, (i, step)),))
+slow = lambda value: op("sin", op("exp", op("sqrt", value)))
+of_row = slow(Reduce("add", (k,), (Load(row, (k,)),)))
+fill = For(j, (Store(row, (j,), op("exp", element)),))
+use = For(m, (Store(w, (i, m), op("div", Load(row, (m,)), of_row)),))
+# What stands in a loop over i; the kinds of what comes of it, and of its first loop's.
+placings = {
+    "totals share a loop and what they read": (
+        (Store(y, (i,), top), Store(z, (i,), low)),
+        [Start, Start, For, Store, Store], [Let, Step, Step]),
+    "one that needs another has a loop of its own": (
+        (Store(y, (i,), off),), [Start, For, Start, For, Store], [Let, Step]),
+    "a running one starts before its loop": (
+        (For(step, (Store(w, (i, step), running),)),), [Start, For], [Step, Store]),
+    "what needs a total stands behind it": (
+        (For(j, (Store(w, (i, j), op("mul", element, slow(total))),)),),
+        [Start, For, Let, Let, For], [Step]),
+    "a total of what a loop fills comes behind it": (
+        (fill, use), [For, Start, For, Let, Let, For], [Let, Store]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", placings)
+def test_where_totals_stand(name):
+    body, outside, inside = placings[name]
+    loop, = place((For(i, body),), **({"nest": 1} if "behind" in name else {}))
+    assert [type(stmt) for stmt in loop.body] == outside
+    first = loop.body[outside.index(For)]
+    assert [type(stmt) for stmt in first.body] == inside
+
+
+def named_in(stmts):
+    return [stmt.expr for stmt in stmts if isinstance(stmt, Let)]
+
+
 def test_what_does_not_change_in_a_totals_loop_stands_before_it():
-    x, s, i, k = buffer("x", 4, 8), buffer("s", 4), Axis(4), Axis(8, "reduce")
-    factor = op("exp", Load(s, (i,)))
-    total = Reduce("add", (k,), (op("mul", Load(x, (i, k)), factor),))
-    loop, = place((For(i, (Store(buffer("y", 4), (i,), total),)),))
-    assert factor in [stmt.expr for stmt in loop.body if isinstance(stmt, Let)]
+    factor = op("exp", Load(v, (i,)))
+    scaled = Reduce("add", (k,), (op("mul", load, factor),))
+    loop, = place((For(i, (Store(y, (i,), scaled),)),))
+    assert factor in named_in(loop.body)
 
 
-def test_what_needs_a_total_stands_behind_it():
-    x, i, j, k = buffer("x", 4, 8), Axis(4), Axis(8), Axis(8, "reduce")
-    total = Reduce("add", (k,), (Load(x, (i, k)),))
-    value = op("mul", Load(x, (i, j)), op("sin", op("exp", op("sqrt", total))))
-    body = (For(j, (Store(buffer("y", 4, 8), (i, j), value),)),)
-    loop, = place((For(i, body),), nest=1)
-    kinds = [type(stmt) for stmt in loop.body]
-    assert kinds == [Start, For, Let, Let, For]
-
-
-def test_each_branch_stays_what_it_is():
-    x, y, i = buffer("x", 4), buffer("y", 4), Axis(4)
-    value = op("exp", Load(x, (i,)))
-    stores = [Store(y, (i,), op(name, value, value)) for name in ("mul", "add")]
-    pred = op("gt", Load(x, (i,)), Const(0, F32))
-    loop, = place((For(i, (If(pred, *((store,) for store in stores)),)),))
-    assert value in [stmt.expr for stmt in loop.body if isinstance(stmt, Let)]
-    sides = loop.body[-1].then, loop.body[-1].otherwise
-    assert [side[-1].value for side in sides] == [store.value for store in stores]
-
-
-def test_a_total_of_what_a_loop_fills_comes_behind_it():
-    x, row = buffer("x", 4, 8), Buffer("row", (8,), F32, space="cache")
-    i, j, m, k = Axis(4), Axis(8), Axis(8), Axis(8, "reduce")
-    total = Reduce("add", (k,), (Load(row, (k,)),))
-    fill = For(j, (Store(row, (j,), op("exp", Load(x, (i, j)))),))
-    value = op("div", Load(row, (m,)), op("sin", op("exp", op("sqrt", total))))
-    use = For(m, (Store(buffer("y", 4, 8), (i, m), value),))
-    loop, = place((For(i, (fill, use)),), nest=1)
-    kinds = [type(stmt) for stmt in loop.body]
-    assert kinds == [For, Start, For, Let, Let, For]
+def test_branches_stay_what_they_are_but_what_is_known_to_hold():
+    value, positive = op("exp", Load(v, (i,))), op("gt", Load(v, (i,)), Const(0, F32))
+    sides = [Store(y, (i,), op(name, value, value)) for name in ("mul", "add")]
+    known = If(Const(True, np.dtype("bool")), sides[:1])
+    loop, = place((For(i, (known,)),))
+    assert type(loop.body[-1]) is Store
+    loop, = place((For(i, (If(positive, *((side,) for side in sides)),)),))
+    assert value in named_in(loop.body)
+    found = loop.body[-1].then, loop.body[-1].otherwise
+    assert [side[-1].value for side in found] == [side.value for side in sides]
 
 
 def test_what_one_loop_names_another_one_names_again():
-    x, i, j = buffer("x", 4, 8), Axis(4), Axis(8)
-    value = op("exp", Load(x, (i, j)))
-    stores = [
-        Store(buffer("y", 4, 8), (i, j), op(name, value, value))
-        for name in ("mul", "add")
-    ]
+    value = op("exp", element)
+    stores = [Store(w, (i, j), op(name, value, value)) for name in ("mul", "add")]
     loop, = place((For(i, tuple(For(j, (store,)) for store in stores)),))
-    for inner in loop.body:
-        assert value in [stmt.expr for stmt in inner.body if isinstance(stmt, Let)]
+    assert all(value in named_in(inner.body) for inner in loop.body)

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_a_child, in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -246,12 +246,10 @@ def test_after_a_fork(always):
     f, x = mj.jit(powers), numbers(50, 50)
     with config.override("cpu_threads", 3):
         wanted = f(x, x).numpy()
-        child = os.fork()
-        if not child:
-            good = all((f(x, x).numpy() == wanted).all() for _ in range(9))
-            os._exit(0 if good and len(threads.workers.boxes) == 2 else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        assert (f(x, x).numpy() == wanted).all()
+        same = lambda: (f(x, x).numpy() == wanted).all()
+        again = lambda: all(same() for _ in range(9))
+        in_a_child(lambda: again() and len(threads.workers.boxes) == 2)
+        assert same()
 
 
 def test_explain_says_how_many_threads():

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_a_child, in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -227,14 +227,10 @@ def test_after_a_fork(always):
     f, x = mj.jit(lambda x: jnp.exp(x) * 2), numbers(3000)
     wanted = np.asarray(with_threads(3, f, x))
     assert len(threads.workers.boxes) >= 2
-    child = os.fork()
-    if not child:
-        alone = not threads.workers.boxes
-        got = [np.asarray(with_threads(3, f, x)) for _ in range(9)]
-        good = all((result == wanted).all() for result in got)
-        os._exit(0 if alone and good and len(threads.workers.boxes) == 2 else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert (np.asarray(with_threads(3, f, x)) == wanted).all()
+    same = lambda: (np.asarray(with_threads(3, f, x)) == wanted).all()
+    again = lambda: not threads.workers.boxes and all(same() for _ in range(9))
+    in_a_child(lambda: again() and len(threads.workers.boxes) == 2)
+    assert same()
 
 
 def test_a_call_does_not_wait_for_workers_that_are_busy(always, monkeypatch):
