@@ -117,7 +117,9 @@ def plan_of(walker, loop):
     long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
     if count < least or long or any(map(stays_scalar, keys)):
         return None
-    return Plan(count, totals, again and not totals and isinstance(extent, int))
+    # A range of a loop, which a thread gets, may be shorter than a strip.
+    known = isinstance(extent, int) and not walker.emitter.span(axis)
+    return Plan(count, totals, again and not totals and known)
 
 
 def is_plain(stmt):
