@@ -353,9 +353,26 @@ def test_loops_along_memory_are_strips(name, n):
     f, x = strips[name], rng.normal(size=(200, n)).astype("f4")
     run, wanted = compiled(f, x), mj.jit(f, backend="eval")(x)
     assert re.search(r"<\d+ x \w+>", run.texts["llvm"]())
-    for threads in (1, 3):
-        with mj.config.override("cpu_threads", threads):
-            alike(tuple(run(x)), tuple(mj.tree.leaves(wanted)), rtol=1e-5, atol=1e-5)
+    alike(tuple(run(x)), tuple(mj.tree.leaves(wanted)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("n", [70, 300, 517, 5000])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_range_of_strips_stores_within_the_array(n, threads):
+    # Ranges of 300 steps for 5 threads are shorter than a strip of 64.
+    from minijit.run.threads.kernels import text_of_kernel
+
+    whole = np.full(3 * n, 7, "f4")
+    x, y = rng.normal(size=n).astype("f4"), whole[n : 2 * n]
+    override = mj.config.override
+    with override("thread_time", 0), override("cpu_threads", threads):
+        kernel, = compiled(lambda x: x * 2 + 1, x).program.kernels
+        text = text_of_kernel(kernel)
+        function = llvm_kernels.functions_of([text])[text.key]
+        text.launch(function, *text.facts)(x, y)
+    alike(y, x * 2 + 1)
+    assert (whole[:n] == 7).all() and (whole[2 * n :] == 7).all()
 
 
 @pytest.mark.chapter(24)

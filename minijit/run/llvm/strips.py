@@ -117,9 +117,7 @@ def plan_of(walker, loop):
     long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
     if count < least or long or any(map(stays_scalar, keys)):
         return None
-    # A range of a loop, which a thread gets, may be shorter than a strip.
-    known = isinstance(extent, int) and not walker.emitter.span(axis)
-    return Plan(count, totals, again and not totals and known)
+    return Plan(count, totals, again and not totals and isinstance(extent, int))
 
 
 def is_plain(stmt):
@@ -287,6 +285,10 @@ def walk_strips(walker, loop, plan):
     fixed = isinstance(length, int)
     end = str(length) if fixed else writer.do(f"add i64 {first}, {length}")
     last = writer.do(f"sub i64 {end}, {count}") if again or fixed else None
+    if again and not fixed:
+        # A range may be shorter than a strip: then this one begins with the loop, and
+        # stores what another thread stores as well.
+        last = writer.invoke("llvm.smax.i64", "i64", ("i64", last), ("i64", "0"))
     lanes = Strip(walker, loop, count, first, {})
     for total in totals:
         start(lanes, Start(total))
