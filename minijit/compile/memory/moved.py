@@ -41,7 +41,7 @@ class Moved:
     """
 
     def __init__(self, places):
-        self.places, self.new, self.named = places, {}, frozenset()
+        self.places, self.new, self.named = places, {}, set()
 
     def exprs(self, exprs):
         return substitute(list(exprs), self.load, self.new)
@@ -54,16 +54,19 @@ class Moved:
 
     def block(self, body):
         """The statements; a total that became another's equal has one step."""
-        found, outside = [], self.named
+        found, steps, outside = [], set(), self.named
+        self.named = set(outside)
         for stmt in body:
             for new in self.statement(stmt):
-                steps = [s.reduce for s in found if type(s) is Step]
                 if type(new) is Let:
                     if new.expr not in self.named:
                         found.append(new)
-                    self.named |= {new.expr}
-                elif type(new) is not Step or new.reduce not in steps:
+                    self.named.add(new.expr)
+                elif type(new) is not Step:
                     found.append(new)
+                elif new.reduce not in steps:
+                    found.append(new)
+                    steps.add(new.reduce)
         self.named = outside
         return tuple(found)
 
