@@ -235,7 +235,7 @@ class Run:
         for i in range(extent if isinstance(extent, int) else int(self.value(extent))):
             self.values[stmt.axis] = np.int64(i)
             self.block(stmt.body)
-        del self.values[stmt.axis]
+        self.values.pop(stmt.axis, None)  # It may have run no step.
 
     def on_if(self, stmt):
         self.block(stmt.then if self.value(stmt.pred) else stmt.otherwise)
