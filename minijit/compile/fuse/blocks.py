@@ -375,9 +375,15 @@ def in_blocks(walk, consts):
     if cut or consts or not primitives.isdisjoint(for_blocks):
         for form, scan in dict.fromkeys([(jaxpr, loop), (whole, None)]):
             other = block_walk(walk, form, scan, values, inlined, done)
-            if other and len(other.groups.all) < len(walk.groups.all):
+            if other and len(other.groups.all) < len(walk.groups.all) + is_small(other):
                 return in_rounds(other, scan), values
     return walk, consts
+
+
+def is_small(walk):
+    """Whether the blocks of a walk are worth it without a kernel less."""
+    size = sum(group.size for group in walk.groups.all if isinstance(group, Block))
+    return size <= config.fusion.block_elements
 
 
 def in_rounds(walk, loop):
