@@ -339,6 +339,7 @@ no_cases = {
         "axis_size": "a number [test_batching]",
         "composite": "of a function comes a function [test_lax_functions]",
         "dtype": "of types [test_lax_functions]",
+        "pcast": "of a mesh [test_libraries_meet]",
         "ragged_dot_general": "with numbers of axes [test_lax_functions]",
         "rng_bit_generator": "with states of two lengths [test_random]",
         "rng_uniform": "other numbers each time [test_random]",

@@ -5,7 +5,7 @@ import pytest
 from derivative_cases import cases, ours
 
 import minijit.numpy as jnp
-from minijit import grad, jit, jvp, linearize, make_jaxpr
+from minijit import jit, jvp, linearize, make_jaxpr
 from minijit.trace import primitives, slicing
 from minijit.trace.core import Primitive
 from minijit.trace.jaxprs.checks import check_jaxpr
@@ -151,6 +151,8 @@ HANDED = {
 @pytest.mark.parametrize("name", HANDED)
 def test_what_a_jitted_function_hands_to_its_derivative(name):
     """No array that it captured, nothing that is another layout: each has a half."""
+    from minijit import grad
+
     f, wanted = HANDED[name]
     closed = make_jaxpr(lambda x: linearize(jit(lambda x: f(x).sum()), x)[1](x))(table)
     _, linear = (eqn for eqn in closed.eqns if eqn.primitive.name == "jit")

@@ -400,7 +400,9 @@ def test_blocks_are_turned_in_registers():
     with settings(panel_from=0):
         text = mj.jit(lambda x: x.T).lower(x).compile().as_text("llvm")
     assert text.count("shufflevector") == 64
-    assert text.count("load <16 x float>") == text.count("store <16 x float>") == 16
+    # One more where the panel's rows are stored as strips.
+    loads, stores = (text.count(f"{word} <16 x float>") for word in ("load", "store"))
+    assert loads == stores and stores in (16, 17)
 
 
 @pytest.mark.chapter(24)

@@ -39,7 +39,6 @@ global_state = types.SimpleNamespace(client=None, process_id=0, num_processes=1)
 # A module of JAX -> the modules of minijit that have its names, the first ones first.
 # Of a module that is not listed they are in the one of the same name.
 sources = {
-    "lib": [],
     "version": [],
     "stages": ["trace.api.stages", "jaxcompat.analyses"],
     "lax.linalg": ["ops.linalg"],
@@ -122,7 +121,7 @@ single_names |= {
 # Modules that JAX has and minijit does not.  All of their names are missing, and so
 # are those of the private ones.
 not_here = """
-    _src _src.distributed cloud_tpu_init collect_profile distributed ffi tools
+    _src _src.distributed cloud_tpu_init collect_profile distributed ffi lib tools
     experimental.array_serialization experimental.buffer_callback
     experimental.colocated_python experimental.colocated_python.serialization
     experimental.compilation_cache
@@ -145,8 +144,8 @@ in_jaxlib = """
 """.split()
 
 
-# Names of private modules that JAX no longer has: libraries try them first.
-gone = {"_src.api._infer_argnums_and_argnames"}
+# Names that JAX no longer has: libraries try them first.
+gone = {"_src.api._infer_argnums_and_argnames", "lib.xla_bridge"}
 
 
 def sparsify(f, use_tracer=False):

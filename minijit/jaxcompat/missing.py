@@ -50,7 +50,7 @@ jax_names = {
             "",
         ),
         (
-            "ad version",
+            "ad lib version",
             inside,
             "read minijit.trace and minijit.transform; the book explains them",
         ),
@@ -222,7 +222,7 @@ jax_names = {
     ]),
     "scipy.special": {},
     # These are complete.
-    "lib": {}, "ops": {}, "flatten_util": {}, "scipy.linalg": {}, "scipy.stats": {},
+    "ops": {}, "flatten_util": {}, "scipy.linalg": {}, "scipy.stats": {},
     "scipy.signal": {}, "scipy.fft": {}, "scipy.sparse.linalg": {},
     "scipy.optimize": {},
 }  # fmt: skip
