@@ -208,14 +208,19 @@ class Strip(Lanes):
 
     def value(self, expr):
         """A vector; if all lanes take the same of several loads, one is loaded."""
-        if expr not in self.values and (where := self.place(expr)):
+        if where := self.place(expr):
             buffer, pointer = where
             vector = self.load_vector(buffer, pointer, self.count)
             self.values[expr] = self.as_value(buffer, vector)
         return super().value(expr)
 
     def place(self, expr):
-        """Where the numbers lie that all lanes choose alike: (buffer, pointer)."""
+        """Where the numbers lie that all lanes choose alike: (buffer, pointer).
+
+        What is known already is not loaded again: a store may have come since.
+        """
+        if expr in self.values:
+            return None
         if isinstance(expr, Load):
             along = self.axis in expr.free and self.follows(expr)
             return (expr.buffer, self.address(expr, 0)) if along else None
