@@ -208,9 +208,7 @@ conversions |= {"convert": convert, "bitcast": bitcast}
 
 
 # chapter 21
-from ..compile.loops.kernel_buffers import touched
 from ..compile.loops.statements import Call, Fail, Look, Reserve, Swap, While
-from ..compile.loops.buffers import Buffer
 
 # The statements of loops and branches with whole nests inside.  For these an emitter
 # has besides:
@@ -261,20 +259,4 @@ walkers |= {
     Fail: lambda walker, stmt: (
         walker.emitter.fail(walker.value(stmt.pred), stmt.message)
     ),
-}
-
-
-def touched_by_call(stmt):
-    """What a call writes and reads; a function may write what it captures."""
-    writes, reads = ([v.buffer for v in side] for side in (stmt.outputs, stmt.inputs))
-    if stmt.routine == "function":
-        tables = (x for x in stmt.attrs["given"] if isinstance(x, Buffer))
-        writes += (*tables, *stmt.attrs["function"].captures)
-    return writes, reads
-
-
-touched |= {
-    Call: touched_by_call,
-    Swap: lambda stmt: ((stmt.first, stmt.second), ()),
-    Reserve: lambda stmt: ((stmt.table,), ()),
 }

@@ -12,21 +12,13 @@ by step, a carry larger than the caches comes from memory and goes back every ti
 block by block it comes once, and stays in the cache until the last step is done.
 """
 
-import math
 
 from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
+from ..loops.contents import loads_of, stores_in
 from ..loops.expressions import Axis, Load, op
 from ..loops.graphs import postorder
-from ..loops.statements import (
-    For,
-    Kernel,
-    Let,
-    Store,
-    expressions,
-    replaced,
-    statements,
-)
+from ..loops.statements import For, Kernel, Let, Store, expressions, replaced
 from ..memory.overwriting import placed_once
 from ..schedule.nests import split
 from ..settings import config
@@ -95,8 +87,7 @@ loop_rules |= {
 
 
 def bytes_of(buffers):
-    """The size of some arrays in bytes."""
-    return sum(math.prod(b.shape) * b.dtype.itemsize for b in buffers)
+    return sum(buffer.nbytes for buffer in buffers)
 
 
 def carries_of(body, params):
@@ -134,23 +125,14 @@ def keeps_to_its_lane(kernel, own, n):
             lane = stmt.axis
         elif not isinstance(stmt, (Let, Store)):
             return False
-        touched = [index for b, index in elements_of((stmt,)) if b in own and b.shape]
-        if any(index[0] is not lane for index in touched):
+        places = (*loads_of((stmt,)), *stores_in((stmt,)))
+        touched = (p for p in places if p.buffer in own and p.buffer.shape)
+        if any(place.index[0] is not lane for place in touched):
             return False
         exprs = [e for e in postorder(expressions((stmt,))) if not isinstance(e, Load)]
         if any(lane in e.children() for e in exprs):
             return False  # an index that is computed with is no unsigned number
     return True
-
-
-def elements_of(body):
-    """(buffer, index) of each load and store in statements."""
-    for e in postorder(expressions(body)):
-        if isinstance(e, Load):
-            yield e.buffer, e.index
-    for s in statements(body):
-        if isinstance(s, Store):
-            yield s.buffer, s.index
 
 
 loop_builders |= {scan_p: build_scan_by_blocks}

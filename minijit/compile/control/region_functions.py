@@ -16,17 +16,9 @@ from dataclasses import fields, is_dataclass
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer, View
-from ..loops.expressions import Expr, Load
-from ..loops.graphs import postorder
-from ..loops.statements import (
-    Call,
-    Function,
-    Reserve,
-    Store,
-    Swap,
-    expressions,
-    statements,
-)
+from ..loops.expressions import Expr
+from ..loops.kernel_buffers import used_buffers
+from ..loops.statements import Call, Function
 from .obstacles import programs_of, steps_of
 from .regions import Part, calls_of_functions
 
@@ -169,23 +161,9 @@ def view_of(where):
 
 
 def buffers_in(body):
-    """The buffers that statements use, and the functions that they call, in order."""
-    found = {}
-    for stmt in statements(body):
-        match stmt:
-            case Store():
-                found[stmt.buffer] = None
-            case Swap():
-                found |= dict.fromkeys((stmt.first, stmt.second))
-            case Reserve():
-                found[stmt.table] = None
-            case Call():
-                views = stmt.attrs.get("given") or (*stmt.outputs, *stmt.inputs)
-                found |= dict.fromkeys(getattr(v, "buffer", v) for v in views)
-                if stmt.routine == "function":
-                    found |= dict.fromkeys(stmt.attrs["function"].captures)
-    loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
-    return list(found | dict.fromkeys(e.buffer for e in loads))
+    """The buffers that statements use, and the functions that they call."""
+    written, read = used_buffers(body)
+    return list(written | read)
 
 
 calls_of_functions.append(call_function)

@@ -190,9 +190,7 @@ def sum_arrays(params, operands):
             For(lane, (step,)),
             target.store(axes, result),
         )
-        for axis_around in reversed(axes):
-            body = (For(axis_around, body),)
-        builder.add(*body)
+        builder.add(*nested(axes, body))
 
     return operands, arrays
 

@@ -18,11 +18,13 @@ from ...trace.jaxprs.jaxpr import Literal
 from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
+from ..loops.contents import stored_in
 from ..loops.expressions import Axis, Const, Load, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Store, expressions, statements
 from ..lower.walk import At, Operand, Statements, row_of
 from ..pipeline import arrangements
+from ..schedule.shared_loops import loaded_buffers
 from ..settings import config
 from .blocks import Block, block_rows, lanes_of, places_of, unrolled
 
@@ -268,9 +270,8 @@ loop_rules |= {
 
 def overwrites(stmt):
     """Whether statements read an array that they store into, beside their cells."""
-    stored = {s.buffer for s in statements(stmt.body) if isinstance(s, Store)}
-    read = (e.buffer for e in postorder(expressions([stmt])) if type(e) is Load)
-    return any(b in stored and b.space != "cache" for b in read)
+    both = stored_in(stmt.body) & loaded_buffers([stmt])
+    return any(buffer.space != "cache" for buffer in both)
 
 
 def loaded(store, seen):

@@ -26,9 +26,10 @@ from ...trace.jit.jit import jit_p
 from ...trace.primitives import iota_p
 from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
+from ..loops.contents import totals_within
 from ..loops.expressions import Axis, Const, Reduce, as_index
-from ..loops.graphs import postorder, substitute
-from ..loops.reductions import combine
+from ..loops.graphs import substitute
+from ..loops.reductions import written_out
 from ..loops.statements import Store, statements
 from ..lower.groups import Group
 from ..lower.inlining import crowded, recomputed
@@ -87,14 +88,8 @@ def unrolled(expr):
     """An expression in which each short total is written out, term by term."""
 
     def terms(e):
-        if type(e) is not Reduce or terms_of(e) > config.fusion.block_elements:
-            return None
-        total = None
-        for place in itertools.product(*(range(a.extent) for a in e.axes)):
-            here = dict(zip(e.axes, map(as_index, place), strict=True))
-            term, = substitute(e.bodies, here.get)
-            total = term if total is None else combine(e.op, (total,), (term,))[0]
-        return total
+        short = type(e) is Reduce and terms_of(e) <= config.fusion.block_elements
+        return written_out(e)[0] if short else None
 
     return substitute([expr], terms)[0]
 
@@ -205,9 +200,8 @@ class BlockWalk(Lowering):
             return row
         if eqn not in self.forms:
             index = tuple(map(as_index, (0,) * eqn.outvars[0].aval.ndim))
-            totals = postorder([row.at(eqn, index)])
-            terms = (terms_of(e) for e in totals if type(e) is Reduce)
-            self.forms[eqn] = max(terms, default=1)
+            totals = totals_within([row.at(eqn, index)])
+            self.forms[eqn] = max(map(terms_of, totals), default=1)
         terms = self.forms[eqn]
         if terms > config.fusion.block_elements:
             return row

@@ -22,12 +22,12 @@ from ...trace.base.config import config
 from .. import settings as settings
 from ..decisions import Decision, loop_rules, noted, still_true
 from ..loops.buffers import Buffer
+from ..loops.contents import stored_in
 from ..loops.expressions import Load
 from ..loops.graphs import postorder, sorted_steps
 from ..loops.statements import For, Kernel, Store, expressions, nested, replaced
 from ..pipeline import program_passes
 from ..schedule.columns import block_length, in_rows
-from ..schedule.placing_rules import stored_in
 from ..schedule.row_totals import beside, by_rows, is_all_totals, rules_of_totals
 from ..schedule.shared_loops import (
     Part,

@@ -49,10 +49,8 @@ loop_rules |= {
 
 def terms_of(total):
     """How many terms a total has; inf if that is not known, or it is another kind."""
-    plain = len(total.bodies) == 1 and all(a.kind == "reduce" for a in total.axes)
-    extents = [axis.extent for axis in total.axes]
-    known = plain and all(isinstance(n, int) for n in extents)
-    return math.prod(extents) if known else math.inf
+    known = total.is_fixed and len(total.bodies) == 1
+    return math.prod(axis.extent for axis in total.axes) if known else math.inf
 
 
 class Sets:

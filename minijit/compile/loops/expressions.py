@@ -94,6 +94,11 @@ class Axis(Expr):
         axis.bounds = (0, max(high - 1, int(low < 1)))
         return axis
 
+    @property
+    def is_plain(self):
+        """Whether its steps have no order, and a fixed number."""
+        return self.kind == "loop" and isinstance(self.extent, int)
+
 
 class Load(Expr):
     """The element of a buffer at an index, which must be in bounds."""
@@ -184,3 +189,13 @@ class Reduce(Expr):
     def rebuild(self, children):
         n = len(self.bodies)
         return shorter(Reduce(self.op, tuple(children[n:]), tuple(children[:n])))
+
+    @property
+    def is_plain(self):
+        """Whether it is one number, of terms that have no order."""
+        return len(self.bodies) == 1 and all(a.kind == "reduce" for a in self.axes)
+
+    @property
+    def is_fixed(self):
+        """Whether its terms have no order, and a fixed number."""
+        return all(a.kind == "reduce" and isinstance(a.extent, int) for a in self.axes)

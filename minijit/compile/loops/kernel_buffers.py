@@ -6,13 +6,40 @@
 
 from collections import Counter
 
-from .expressions import Load
-from .graphs import postorder
-from .statements import Store, expressions, statements
+from .buffers import Buffer
+from .contents import loads_of, stores_in
+from .statements import Call, Reserve, Store, Swap, statements
+
+
+def touched_by_call(stmt):
+    """What a call writes and reads; a function may write what it captures."""
+    writes, reads = ([v.buffer for v in side] for side in (stmt.outputs, stmt.inputs))
+    if stmt.routine == "function":
+        tables = (x for x in stmt.attrs["given"] if isinstance(x, Buffer))
+        writes += (*tables, *stmt.attrs["function"].captures)
+    return writes, reads
+
 
 # What a statement touches besides the loads in its expressions.
 # type of a statement -> function of it: (buffers that it writes, that it reads).
-touched: dict = {Store: lambda stmt: ((stmt.buffer,), ())}
+touched: dict = {
+    Store: lambda stmt: ((stmt.buffer,), ()),
+    Call: touched_by_call,
+    Swap: lambda stmt: ((stmt.first, stmt.second), ()),
+    Reserve: lambda stmt: ((stmt.table,), ()),
+}
+
+
+def used_buffers(body):
+    """({buffer that statements write: None}, {buffer that they read: None})"""
+    written: dict = {}
+    read: dict = {}
+    for stmt in statements(body):
+        if type(stmt) in touched:
+            writes, reads = touched[type(stmt)](stmt)
+            written |= dict.fromkeys(writes)
+            read |= dict.fromkeys(reads)
+    return written, read | dict.fromkeys(load.buffer for load in loads_of(body))
 
 
 def buffer_names(body):
@@ -21,14 +48,7 @@ def buffer_names(body):
     Kernels that do the same so are the same text, whatever their buffers are called.
     Those of its own in the cache are not among them.
     """
-    written, read = {}, {}
-    for stmt in statements(body):
-        if type(stmt) in touched:
-            writes, reads = touched[type(stmt)](stmt)
-            written |= dict.fromkeys(writes)
-            read |= dict.fromkeys(reads)
-    loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
-    read |= dict.fromkeys(e.buffer for e in loads)
+    written, read = used_buffers(body)
     read = [b for b in read if b not in written and b.space != "cache"]
     written = [b for b in written if b.space != "cache"]
     names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
@@ -47,5 +67,5 @@ def given_buffers(body):
 
 def local_buffers(body):
     """The buffers of a kernel's own, which live in the cache while a step runs."""
-    stores = (s for s in statements(body) if isinstance(s, Store))
-    return list(dict.fromkeys(s.buffer for s in stores if s.buffer.space == "cache"))
+    stores = (s.buffer for s in stores_in(body))
+    return list(dict.fromkeys(b for b in stores if b.space == "cache"))

@@ -7,12 +7,14 @@ Where its terms are all the same, a sum is a product.
     combine("argmax", (best, at), (x, k))       # a pair: the value, and where it is
 """
 
+import itertools
 import math
 
 import numpy as np
 
 from ...trace.numpy_values import total_dtype
-from .expressions import Const, Reduce, op, shortcuts
+from .expressions import Const, Reduce, as_index, op, shortcuts
+from .graphs import substitute
 from .scalars import identities
 
 
@@ -33,6 +35,16 @@ def combine(name, old, new):
         nan = op("and", op("ne", new[0], new[0]), op("eq", old[0], old[0]))
         better = op("or", better, nan)
     return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
+
+
+def written_out(total):
+    """A short total's values without a loop: one expression a body."""
+    values = None
+    for place in itertools.product(*(range(axis.extent) for axis in total.axes)):
+        here = dict(zip(total.axes, map(as_index, place), strict=True))
+        term = tuple(substitute(total.bodies, here.get))
+        values = term if values is None else combine(total.op, values, term)
+    return values
 
 
 def grows_in(total):
@@ -71,8 +83,7 @@ def wider_product(product):
     """
     if not isinstance(product, Reduce) or product.op != "mul":
         return None
-    whole = all(a.kind == "reduce" and isinstance(a.extent, int) for a in product.axes)
-    terms = math.prod(a.extent for a in product.axes) if whole else 0
+    terms = math.prod(a.extent for a in product.axes) if product.is_fixed else 0
     wide = total_dtype(product.dtype, terms)
     if wide == product.dtype:
         return None

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from ...trace.array import ShapedArray, shape_rules
+from ...trace.array import shape_rules
 from ...trace.core import Primitive
 from ...trace.jaxprs.jaxpr import Var
 from ...trace.primitives import argmax_p, broadcast_in_dim_p, select_n_p
@@ -90,29 +90,6 @@ inline_rules |= {
     linear_solve_p: solution,
     checkpoint_p: unless_computed_again,
 }
-
-
-def spread_inside(walk, out, union, *, size, axis):
-    """Lanes for a union that was just made: for what it is made of."""
-    eqn = walk.maker(union, inject_p)
-    if eqn is None:
-        return walk.apply(zero_p, aval=out) if walk.maker(union, zero_p) else None
-    values = [spread_value(walk, x, size, axis) for x in eqn.invars]
-    return walk.apply(inject_p, *values, case=eqn.params["case"], aval=out)
-
-
-def spread_value(walk, x, size, axis):
-    """A value repeated along a new axis."""
-    if not isinstance(x.aval, ShapedArray):
-        return walk.apply(spread_p, x, size=size, axis=axis)
-    shape = (*x.aval.shape[:axis], size, *x.aval.shape[axis:])
-    kept = tuple(i for i in range(len(shape)) if i != axis)
-    return walk.apply(
-        broadcast_in_dim_p, x, shape=shape, broadcast_dimensions=kept
-    )
-
-
-rules |= {spread_p: [spread_inside]}
 
 
 def lower_checkpoint(walk, eqn):

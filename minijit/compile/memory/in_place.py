@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from ..decisions import loop_rules, noted
 from ..fuse.renaming import Names
-from ..loops.expressions import Axis, Const, Load, Reduce
-from ..loops.graphs import postorder, sorted_steps
-from ..loops.statements import For, Kernel, Store, expressions, nested
+from ..loops.contents import loads_within, only_sets, perfect, totals_in
+from ..loops.expressions import Axis, Const
+from ..loops.graphs import sorted_steps
+from ..loops.statements import Kernel, nested
 from ..settings import config
 
 # chapter 19
@@ -25,14 +26,9 @@ from .arena import lifetimes, own_memory
 
 def elementwise(kernel):
     """(axes, stores) of a kernel that is nothing but stores in one nest, or None."""
-    axes, body = [], kernel.body
-    while len(body) == 1 and isinstance(body[0], For):
-        axes.append(body[0].axis)
-        body = body[0].body
-    plain = all(type(s) is Store and s.combine is None for s in body)
-    exprs = postorder(expressions(body)) if plain else ()
+    axes, body = perfect(kernel.body)
     fixed = all(type(axis.extent) is int for axis in axes)
-    if not plain or not fixed or any(type(e) is Reduce for e in exprs):
+    if not fixed or not only_sets(body) or totals_in(body):
         return None
     return axes, body
 
@@ -60,7 +56,7 @@ def reusable(kernel, dying):
     if found is None:
         return [], kernel
     axes, stores = found
-    reads = {s: [e for e in postorder(s.uses()) if type(e) is Load] for s in stores}
+    reads = {s: loads_within(s.uses()) for s in stores}
     indices = defaultdict(set)
     for loads in reads.values():
         for load in loads:

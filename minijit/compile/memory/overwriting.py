@@ -22,6 +22,7 @@ from dataclasses import replace
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..loops.buffers import Buffer
+from ..loops.contents import stores_in
 from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder, sorted_steps, substitute
 from ..loops.index_rules import piece_of
@@ -63,7 +64,7 @@ def written_by(step, old=None):
     """The buffers that a kernel or call writes; copies of `old` do not count."""
     if not isinstance(step, Kernel):
         return {view.buffer for view in step.outputs}
-    stores = [s for s in statements(step.body) if isinstance(s, Store)]
+    stores = stores_in(step.body)
     return {s.buffer for s in stores if old is None or copied_by(s) is not old}
 
 
@@ -160,7 +161,7 @@ class Overwriting:
             if isinstance(step, Kernel):
                 body = placed_once(step, self.known)
                 found = all(reads_before_it_writes(body, *pair) for pair in pairs)
-                stores = [s for s in statements(body) if isinstance(s, Store)]
+                stores = stores_in(body)
                 found = found and (len(stores) == 1 or not self.alone)
             else:
                 rule = overwriting_calls.get(step.routine)

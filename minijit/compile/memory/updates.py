@@ -18,7 +18,8 @@ from operator import mul
 
 from ..fuse.renaming import Names
 from ..loops.buffers import Buffer
-from ..loops.statements import Kernel, Store, after_pass, statements
+from ..loops.contents import stores_in
+from ..loops.statements import Kernel, after_pass
 from ..settings import config
 from .arena import own_memory
 from .in_place import (
@@ -135,7 +136,7 @@ def rejoined(body):
 
 def is_short(kernel):
     """Whether a kernel writes a few numbers, and reads nothing that it writes."""
-    stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
+    stores = stores_in(kernel.body)
     around = [axes_around(kernel.body, store) for store in stores]
     steps = [math.prod(axis.bounds[1] + 1 for axis in axes) for axes in around]
     sizes = map(mul, steps, (s.buffer.dtype.itemsize for s in stores))
@@ -149,17 +150,15 @@ def obstacle(program, old, new, taken):
     Args:
       taken: the operands whose memory another result has.
     """
-    if old in taken:
-        return "taken"
-    if old in {*program.inputs} - dict(program.donated).keys():
-        return "argument"
-    if old in dict(program.constants):
-        return "constant"
-    if old in program.outputs:
-        return "result"
-    if {old, new} & own_memory(program):
-        return "python"
-    return None
+    kept = {
+        "taken": taken,
+        "argument": {*program.inputs} - dict(program.donated).keys(),
+        "constant": dict(program.constants),
+        "result": program.outputs,
+        "python": own_memory(program),
+    }
+    rules = (rule for rule, buffers in kept.items() if old in buffers)
+    return next(rules, "python" if new in kept["python"] else None)
 
 
 reasons = {

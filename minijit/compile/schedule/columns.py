@@ -12,6 +12,7 @@ row of them.  The totals in it go on side by side, see `interchange`.
 from collections import Counter
 
 from ..loops.buffers import Buffer
+from ..loops.contents import loads_of, loads_within, stores_in
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Store, expressions, replaced, statements
@@ -22,20 +23,18 @@ from .nests import nest_of, split, stride_along
 from .shared_loops import is_nest
 
 
-def block_length(axis, body, size=4):
+def block_length(axis, body):
     """How many columns a block has; 1 where memory does not run along the axis.
 
     Args:
       axis: of the innermost loop around the statements.
-      size: bytes of the largest number in a row.
     """
-    if not isinstance(axis.extent, int) or axis.kind != "loop":
-        return 1
-    if axis.extent < config.fusion.fewest_totals:
+    if not axis.is_plain or axis.extent < config.fusion.fewest_totals:
         return 1
     if bytes_along(axis, body) <= 0:
         return 1
-    return min(axis.extent, longest_piece(axis.extent, size))
+    # A row holds numbers of 32 bits, mostly.
+    return min(axis.extent, longest_piece(axis.extent, 4))
 
 
 def in_blocks(body):
@@ -95,8 +94,7 @@ def is_total(store):
 
 def bytes_along(axis, body):
     """Bytes of arrays that memory runs along with an axis, less those it crosses."""
-    places = [s for s in statements(body) if isinstance(s, Store)]
-    places += [e for e in postorder(expressions(body)) if type(e) is Load]
+    places = (*stores_in(body), *loads_of(body))
     return sum(
         place.buffer.nbytes * (1 if stride_along(place, axis) == 1 else -1)
         for place in places
@@ -121,12 +119,13 @@ class Columns:
         self.axis, self.length = axis, length
         inside = statements(body)
         self.inner = {s.axis for s in inside if isinstance(s, For)}
-        stored = Counter(s.buffer for s in inside if isinstance(s, Store))
+        stores = stores_in(body)
+        stored = Counter(s.buffer for s in stores)
         self.again = {buffer for buffer, count in stored.items() if count > 1}
         # A buffer of the kernel's own holds one column; now it holds a block of them.
         own = [
-            s.buffer for s in inside if isinstance(s, Store)
-            and s.buffer.space == "cache" and not any(axis in i.free for i in s.index)
+            s.buffer for s in stores
+            if s.buffer.space == "cache" and not any(axis in i.free for i in s.index)
         ]
         wide = {
             b: Buffer(b.name, (*b.shape, length), b.dtype, space="cache") for b in own
@@ -157,7 +156,7 @@ class Columns:
             # What is made of totals, and would be made of them again in each step.
             users = [e for e in found if not self.of_columns(e)]
             parts = [c for e in users for c in e.children()]
-            parts += [s.value for s in statements([stmt]) if isinstance(s, Store)]
+            parts += [s.value for s in stores_in([stmt])]
             values = [e for e in dict.fromkeys(parts) if self.is_work(e)]
             if values:
                 self.in_rows(values)
@@ -186,7 +185,7 @@ class Columns:
         if last and last[0].axis is self.axis:
             stores = last[0].body
         made = {s.buffer for s in stores}
-        reads = {e.buffer for e in postorder([store.value]) if type(e) is Load}
+        reads = {e.buffer for e in loads_within([store.value])}
         if stores and all(type(s.value) is Reduce for s in stores) and not made & reads:
             self.parts[-1] = For(self.axis, (*stores, store))
         else:

@@ -26,6 +26,7 @@ from dataclasses import replace
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
+from ..loops.contents import loads_of, loads_within, totals_in, totals_within
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.reductions import grows_in, start_values
@@ -86,7 +87,7 @@ def in_stages(stores, axis, place):
         if not ready:
             ready = [
                 in_own_row(f"row{len(stages)}_{n}", total, axis, place)
-                for n, total in enumerate(totals_within(stores))
+                for n, total in enumerate(innermost(stores))
             ]
         if not ready or not all(map(total_of, ready)):
             return []
@@ -99,12 +100,10 @@ def in_stages(stores, axis, place):
     return stages
 
 
-def totals_within(stores):
+def innermost(stores):
     """The totals in what is stored of which others are made, and that have none."""
-    found = [e for e in postorder([s.value for s in stores]) if type(e) is Reduce]
-    whole = [e for e in found if not any(
-        type(part) is Reduce for part in postorder(e.bodies)
-    )]  # fmt: skip
+    found = totals_within([s.value for s in stores])
+    whole = [total for total in found if not totals_within(total.bodies)]
     return whole if len(whole) < len(found) else []
 
 
@@ -118,15 +117,14 @@ def in_own_row(name, total, axis, place):
 
 def total_of(store):
     """The only Reduce in what is stored, if the buffer can be its accumulator."""
-    reduces = [e for e in postorder([store.value]) if type(e) is Reduce]
+    reduces = totals_within([store.value])
     if len(reduces) != 1 or store.combine:
         return None
     total, = reduces
-    whole = len(total.bodies) == 1 and all(a.kind == "reduce" for a in total.axes)
     # Of complex numbers each part has a sum of its own.
     kinds = "iufc" if total.op == "add" else "iufb"
-    fits = whole and total.dtype == store.buffer.dtype and total.dtype.kind in kinds
-    return total if fits else None
+    fits = total.is_plain and total.dtype == store.buffer.dtype
+    return total if fits and total.dtype.kind in kinds else None
 
 
 def extents_of(store):
@@ -142,7 +140,7 @@ def pays(axis, stores):
     extents = extents_of(stores[0])
     if not all(isinstance(n, int) for n in extents):
         return False
-    inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
+    inside = loads_within([t.bodies[0] for t in totals])
     moving = [load for load in inside if axis in load.free]
     places = [*moving, *(s for s in stores if s.buffer.space != "cache")]
     if not (moving and all(stride_along(p, axis) == 1 for p in places)):
@@ -354,7 +352,7 @@ def running_rows(loop):
     axis, (scan, *more) = loop.axis, loop.body
     if more or not isinstance(scan, For) or scan.axis.kind != "scan":
         return ()
-    totals = [e for e in postorder(expressions(scan.body)) if type(e) is Reduce]
+    totals = totals_in(scan.body)
     if not (totals and are_apart(axis, scan, totals)):
         return ()
     noted("rows", totals=axis.extent, terms=scan.axis.extent)
@@ -373,11 +371,11 @@ def are_apart(axis, scan, totals):
     """Whether memory runs along an axis, and nothing stored in a loop is read in it."""
     if not all(t.axes == (scan.axis,) and len(t.bodies) == 1 for t in totals):
         return False
-    if axis.kind != "loop" or not all(isinstance(s, Store) for s in scan.body):
+    if not axis.is_plain or not all(isinstance(s, Store) for s in scan.body):
         return False
-    if not isinstance(axis.extent, int) or axis.extent < config.fusion.fewest_totals:
+    if axis.extent < config.fusion.fewest_totals:
         return False
-    loads = [e for e in postorder(expressions(scan.body)) if type(e) is Load]
+    loads = loads_of(scan.body)
     stored = {s.buffer for s in scan.body}
     places = [*scan.body, *(load for load in loads if axis in load.free)]
     along = all(stride_along(p, axis) == 1 for p in places)
@@ -411,6 +409,6 @@ def running_piece(axis, scan, totals, rows, start, length):
 def is_slow(total):
     """Whether what is added takes longer than reading and writing an accumulator."""
     # Where a load is, is no arithmetic of the row's.
-    loads = [e for e in postorder(total.bodies) if type(e) is Load]
+    loads = loads_within(total.bodies)
     values = postorder(total.bodies, skip=loads)
     return not {e.name for e in values if isinstance(e, Op)} <= quick

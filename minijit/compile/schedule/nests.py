@@ -12,18 +12,19 @@ import math
 from collections import Counter
 
 from ..decisions import loop_rules, noted
-from ..loops.expressions import Axis, Const, Expr, Load, Op, Reduce, as_index, op
+from ..loops.contents import (
+    loads_of,
+    loads_within,
+    only_sets,
+    perfect,
+    stores_in,
+    totals_in,
+    totals_within,
+)
+from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, recalled, substitute
 from ..loops.index_rules import digit_of, has_digit, joined_digits, known, linear, over
-from ..loops.statements import (
-    Fetch,
-    For,
-    Store,
-    expressions,
-    nested,
-    replaced,
-    statements,
-)
+from ..loops.statements import Fetch, For, Store, nested, replaced, statements
 from ..settings import config
 
 
@@ -123,11 +124,6 @@ def bytes_of(access):
     return times * math.prod(extents) * access.buffer.dtype.itemsize
 
 
-def loads_of(stores):
-    """The loads in what some statements store, each once."""
-    return [e for e in postorder(expressions(stores)) if type(e) is Load]
-
-
 # ---- loops that are one in memory
 
 # Longer rows take far longer than to begin and to end them.
@@ -171,11 +167,11 @@ def with_long_rows(stmt, times):
 
 def axes_in_one(axes, body, times):
     """How many of the innermost loops are to be one; those that memory goes through."""
-    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    totals = totals_in(body)
     steps = times * count_of(axes) * max((count_of(e.axes) for e in totals), default=1)
     if steps < FEW or count_of(axes[-1:]) >= SHORT and not totals:
         return 1
-    stores = [s for s in statements(body) if isinstance(s, Store)]
+    stores = stores_in(body)
     loops = [s.axis for s in statements(body) if isinstance(s, For)]
     loads = loads_of(stores)
     # What asks for one of them by itself: arithmetic, and how long others are.
@@ -193,12 +189,12 @@ def axes_in_one(axes, body, times):
 def with_long_totals(body):
     """Statements whose totals go through memory in its order, and in one loop where
     they can."""
-    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    totals = totals_in(body)
     ordered = {total: along_memory(total_in_digits(total)) for total in totals}
     ordered = {total: new for total, new in ordered.items() if new is not total}
     if ordered:
         body = replaced(body, ordered.get)
-        totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+        totals = totals_in(body)
     counts = {}
     for total in totals:
         counts[total.axes] = min(total_axes_in_one(total), counts.get(total.axes, 99))
@@ -225,10 +221,10 @@ def along_memory(total):
     Its terms are in any order, so `add(j, i: x[i,j])` may be `add(i, j: x[i,j])`.
     """
     axes = total.axes
-    plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in axes)
-    if len(axes) < 2 or len(total.bodies) > 1 or not plain or terms_of(total) < FEW:
+    plain = total.is_fixed and len(total.bodies) == 1
+    if len(axes) < 2 or not plain or terms_of(total) < FEW:
         return total
-    loads = [e for e in postorder(total.bodies) if type(e) is Load]
+    loads = loads_within(total.bodies)
     order = farthest_first(axes, loads)
     long = order[-1].extent >= SHORT or neighbours(order, loads) > 1
     return Reduce(total.op, order, total.bodies) if long and order != axes else total
@@ -252,13 +248,12 @@ def total_in_digits(total):
 
     So `add(k: x[k // 3])` is `add(r, q: x[q])`, which runs along memory.
     """
-    plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in total.axes)
-    if len(total.bodies) > 1 or not plain:
+    if len(total.bodies) > 1 or not total.is_fixed:
         return total
     axes, bodies, todo = [], total.bodies, [*reversed(total.axes)]
     while todo:
         axis = todo.pop()
-        loads = [e for e in postorder(bodies) if type(e) is Load]
+        loads = loads_within(bodies)
         size = size_of_digits(axis, loads)
         # Few steps are written out, and so are their digits.
         if size is None or axis.extent < SHORT:
@@ -275,13 +270,11 @@ def total_in_digits(total):
 def total_axes_in_one(total):
     """How many of a total's last axes are to be one."""
     axes = total.axes
-    plain = all(a.kind == "reduce" and isinstance(a.extent, int) for a in axes)
-    if len(axes) < 2 or not plain or terms_of(total) < FEW:
+    if len(axes) < 2 or not total.is_fixed or terms_of(total) < FEW:
         return 1
-    inside = postorder(total.bodies)
-    loads = [e for e in inside if type(e) is Load]
-    asked = free_axes([a.extent for e in inside if type(e) is Reduce for a in e.axes
-                       if isinstance(a.extent, Expr)])  # fmt: skip
+    loads, inner = loads_within(total.bodies), totals_within(total.bodies)
+    lengths = [a.extent for e in inner for a in e.axes]
+    asked = free_axes([n for n in lengths if isinstance(n, Expr)])
     asked |= {e for e in postorder(total.bodies, skip=loads) if type(e) is Axis}
     if asked & {*axes} or not any(stride_along(e, axes[-1]) == 1 for e in loads):
         return 1
@@ -401,14 +394,9 @@ def split(axis, length, kind="loop"):
 
 def nest_of(stmt):
     """(axes, stores) of loops with nothing between them, in any order; or None."""
-    axes, body = [], (stmt,)
-    while len(body) == 1 and isinstance(body[0], For):
-        axis, body = body[0].axis, body[0].body
-        axes.append(axis)
-        if axis.kind != "loop" or not isinstance(axis.extent, int):
-            return None
-    plain = axes and all(isinstance(s, Store) and not s.combine for s in body)
-    return (axes, body) if plain else None
+    axes, body = perfect((stmt,))
+    plain = axes and all(a.is_plain for a in axes) and only_sets(body)
+    return ([*axes], body) if plain else None
 
 
 def in_nests(change):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
+from ..loops.contents import loads_of
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.statements import Store, expressions, nested, replaced
@@ -33,7 +34,6 @@ from .nests import (
     bytes_of,
     in_nests,
     loaded_along,
-    loads_of,
     loop_over,
     runs_along,
     strides_of,

@@ -22,10 +22,10 @@ from dataclasses import replace
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
+from ..loops.contents import loads_within, totals_in, totals_within
 from ..loops.expressions import Axis, Const, Load, Reduce, as_index, op
-from ..loops.graphs import postorder
 from ..loops.reductions import grows_in, start_values
-from ..loops.statements import For, Store, expressions, replaced
+from ..loops.statements import For, Store, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import Renamer, count_of, split, stride_along
@@ -41,8 +41,7 @@ SHARE = 4096
 def in_parts(body):
     """A kernel's statements, with what is but large totals in parts."""
     stores = [s for s in body if isinstance(s, Store) and not s.combine]
-    exprs = postorder([s.value for s in stores])
-    totals = [e for e in exprs if type(e) is Reduce and not e.free]
+    totals = [e for e in totals_within([s.value for s in stores]) if not e.free]
     if len(stores) < len(body) or not totals or not all(map(can_part, totals)):
         return body
     extents = {tuple(a.extent for a in total.axes) for total in totals}
@@ -71,17 +70,13 @@ loop_rules |= {
 
 def can_part(total):
     """Whether parts of a total can be combined, and be computed apart."""
-    alone = len(total.bodies) == 1 and not total.free
-    inner = [e for e in postorder(total.bodies) if type(e) is Reduce]
-    return alone and all(
-        axis.kind == "reduce" and isinstance(axis.extent, int)
-        for reduce in (total, *inner) for axis in reduce.axes
-    ) and all(reduce.free for reduce in inner)
+    alone = len(total.bodies) == 1 and not total.free and total.is_fixed
+    return alone and all(e.is_fixed and e.free for e in totals_within(total.bodies))
 
 
 def terms_within(total):
     """How many numbers the longest total within each step of one has."""
-    inner = [e for e in postorder(total.bodies) if type(e) is Reduce]
+    inner = totals_within(total.bodies)
     return max((math.prod(a.extent for a in e.axes) for e in inner), default=1)
 
 
@@ -127,7 +122,7 @@ def part_of(total, which, start, length):
 
 def in_shares(body):
     """A kernel's statements with long sums in shares, and what goes on beside them."""
-    found = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    found = totals_in(body)
     alike, names = {}, {}
     for total in filter(can_share, found):
         alike.setdefault(tuple(a.extent for a in total.axes), []).append(total)
@@ -140,9 +135,8 @@ def in_shares(body):
 def can_share(total):
     """Whether it is one number, of what no inner total makes, in no register's lane."""
     return (
-        len(total.bodies) == 1
-        and all(a.kind == "reduce" for a in total.axes)
-        and not any(type(e) is Reduce for e in postorder(total.bodies))
+        total.is_plain
+        and not totals_within(total.bodies)
         and not any(a.kind == "vector" for a in total.free)
     )
 
@@ -181,7 +175,7 @@ class Shares:
     def runs(self, total):
         """Whether memory runs along the last axis of a total."""
         last = total.axes[-1]
-        loads = [e for e in postorder(total.bodies) if type(e) is Load]
+        loads = loads_within(total.bodies)
         moving = [e for e in loads if last in e.free]
         return all(stride_along(e, last) == 1 for e in moving)
 

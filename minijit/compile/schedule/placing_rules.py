@@ -1,10 +1,11 @@
 """What `place` asks: in which loops, what is cheap, which totals share their loops."""
 
 from ..decisions import in_bounds
+from ..loops.contents import loads_of, stored_in, totals_in
 from ..loops.expressions import Axis, Const, Load, Op, Reduce
 from ..loops.graphs import nothing, postorder, remembered, substitute
 from ..loops.scalars import INDEX, dtype_bounds
-from ..loops.statements import For, If, Start, Store, expressions, statements
+from ..loops.statements import For, If, Start, expressions
 from ..pipeline import arrangements
 from .interchange import interchanged
 from .nests import in_digits, in_long_rows, in_nests
@@ -53,11 +54,6 @@ def known_here(reduce, bound, placed):
     return not any(e.free <= bound and e.children() for e in inside)
 
 
-def stored_in(body):
-    """The buffers that statements and those inside them store into."""
-    return {stmt.buffer for stmt in statements(body) if isinstance(stmt, Store)}
-
-
 def waiting_for(body):
     """{expression: the buffers that it reads, and that these statements write}
 
@@ -65,8 +61,7 @@ def waiting_for(body):
     it.  Expressions that read none are left out, so that mostly there is nothing.
     """
     written, waits = stored_in(body), {}
-    loads = (e for e in postorder(expressions(body)) if type(e) is Load)
-    if not any(load.buffer in written for load in loads):
+    if not any(load.buffer in written for load in loads_of(body)):
         return waits
     for expr in postorder(expressions(body)):
         found = nothing.union(*(waits.get(e, nothing) for e in expr.children()))
@@ -109,8 +104,7 @@ def running_totals(loop):
     """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
     if loop.axis.kind != "scan":
         return []
-    inside = postorder(expressions(loop.body))
-    return [Start(e) for e in inside if type(e) is Reduce and loop.axis in e.axes]
+    return [Start(e) for e in totals_in(loop.body) if loop.axis in e.axes]
 
 
 def without_guards(body):

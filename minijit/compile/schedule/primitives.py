@@ -16,10 +16,11 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..loops.buffers import Buffer
+from ..loops.contents import loads_of, loads_within, stores_in, totals_within
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
-from ..loops.reductions import combine
-from ..loops.statements import For, Store, expressions, nested, replaced, statements
+from ..loops.reductions import written_out
+from ..loops.statements import For, Store, nested, replaced
 from .access import access_of, own_pieces, plain_dims
 from .nests import SHORT, runs_along, stride_along
 from .placing_rules import share_axes
@@ -46,7 +47,7 @@ class Nest:
 
     @property
     def loads(self):
-        return [e for e in postorder(list(self.store.uses())) if type(e) is Load]
+        return loads_within(list(self.store.uses()))
 
     @property
     def places(self):
@@ -87,8 +88,8 @@ def independent(axis, body):
 
 def shared_buffer(axis, body):
     """An array of which a step may touch what another one stores; or None."""
-    stores = [s for s in statements(body) if isinstance(s, Store)]
-    loads = [e for e in postorder(expressions(body)) if type(e) is Load]
+    stores = stores_in(body)
+    loads = loads_of(body)
     for buffer in dict.fromkeys(s.buffer for s in stores):
         places = [p for p in (*stores, *loads) if p.buffer is buffer]
         own = not any(axis in i.free for p in places for i in p.index)
@@ -171,7 +172,7 @@ class Distribution:
         self.nests, self.temps, self.names = [], [], {}
         beside = defaultdict(list)
         for axes, store in pairs:
-            loads = [e for e in postorder(store.uses()) if type(e) is Load]
+            loads = loads_within(store.uses())
             for place in {p.buffer: p for p in (*loads[::-1], store)}.values():
                 if place.buffer.space == "cache":
                     beside[place.buffer].append((axes, place, (store, *loads)))
@@ -226,7 +227,7 @@ class Distribution:
         while True:
             value, = substitute([store.value], self.names.get)
             store = replace(store, value=value)
-            found = [e for e in postorder([value]) if type(e) is Reduce]
+            found = totals_within([value])
             if short := next((e for e in found if short_run(axes, e)), None):
                 self.take_rows(axes, short, value)
                 continue
@@ -238,10 +239,8 @@ class Distribution:
                 break
             total = totals[0]
             own = (a for a in axes if a in total.free)
-            own = by_reach(own, loads_in(total))
-            plain = len(total.bodies) == 1
-            plain = plain and all(a.kind == "reduce" for a in total.axes)
-            if not (plain and total.free <= set(own)):
+            own = by_reach(own, loads_within(total.bodies))
+            if not (total.is_plain and total.free <= set(own)):
                 why = f"the total ({total.op}) has several results, or steps of its own"
                 raise NotAllowed(store, why)
             row = self.fresh((a.extent for a in own), total.dtype)
@@ -250,9 +249,8 @@ class Distribution:
         self.nests.append(Nest(axes, store))
         self.names = {
             total: there for total, there in self.names.items()
-            if not any(type(e) is Load and e.buffer is store.buffer
-                       for e in postorder([total]))
-        }  # fmt: skip
+            if not any(e.buffer is store.buffer for e in loads_within([total]))
+        }
 
 
     def take_rows(self, axes, total, value):
@@ -267,12 +265,13 @@ class Distribution:
         bodies = substitute(list(total.bodies), {run: long}.get)
         rest = tuple(a for a in total.axes if a is not run)
         inner = Reduce(total.op, rest, tuple(bodies))
-        own = by_reach((a for a in (*axes, long) if a in inner.free), loads_in(inner))
+        own = (a for a in (*axes, long) if a in inner.free)
+        own = by_reach(own, loads_within(bodies))
         row = self.fresh((a.extent for a in own), total.dtype)
         self.nests.append(Nest(own, Store(row, own, inner)))
         there = Load(row, tuple(short if a is long else a for a in own))
         total_of_row = Reduce(total.op, (short,), (there,))
-        others = [e for e in postorder([value]) if type(e) is Reduce and e is not total]
+        others = (e for e in totals_within([value]) if e is not total)
         if any(total in postorder(e.bodies) for e in others):
             own = tuple(a for a in axes if a in total.free)
             done = self.fresh((a.extent for a in own), total.dtype)
@@ -281,13 +280,10 @@ class Distribution:
         self.names[total] = total_of_row
 
 
-def loads_in(total):
-    return [e for e in postorder(total.bodies) if type(e) is Load]
-
-
 def most_read(total):
     """(the axis that memory runs along, the load) of the largest array of a total."""
-    most = max(loads_in(total), key=lambda load: load.buffer.nbytes, default=None)
+    loads = loads_within(total.bodies)
+    most = max(loads, key=lambda load: load.buffer.nbytes, default=None)
     return (runs_along(most), most) if most else (None, None)
 
 
@@ -295,13 +291,11 @@ def short_run(axes, total):
     """Whether memory runs along a short axis of a total, and then along a loop's:
     sum(k, l: x[k,i,l])."""
     run, most = most_read(total)
-    plain = len(total.bodies) == 1 and len(total.axes) > 1 and total.free <= {*axes}
+    plain = total.is_plain and len(total.axes) > 1 and total.free <= {*axes}
     if not plain or run not in total.axes or not isinstance(run.extent, int):
         return False
     next_to_it = any(stride_along(most, a) == run.extent for a in axes)
-    return run.extent < SHORT and next_to_it and all(
-        a.kind == "reduce" for a in total.axes
-    )
+    return run.extent < SHORT and next_to_it
 
 
 def is_across(axes, total, store):
@@ -309,7 +303,7 @@ def is_across(axes, total, store):
     it is stored: sum(k: x[k,i,j]) at y[j,i]."""
     if most_read(total)[0] not in axes:
         return False
-    return runs_along(store) is not by_reach(axes, loads_in(total))[-1]
+    return runs_along(store) is not by_reach(axes, loads_within(total.bodies))[-1]
 
 
 def distribute(body, prefix):
@@ -516,21 +510,6 @@ def cut(members, family):
 # ---- short rows
 
 
-def terms_of(total):
-    """A short total's values without a loop: one expression a body."""
-    terms = [()]
-    for axis in total.axes:
-        terms = [(*t, as_index(n)) for t in terms for n in range(axis.extent)]
-    each = [
-        substitute(total.bodies, dict(zip(total.axes, t, strict=True)).get)
-        for t in terms
-    ]
-    values = tuple(each[0])
-    for new in each[1:]:
-        values = combine(total.op, values, tuple(new))
-    return values
-
-
 def times_stored(body):
     """How many stores there are where all loops are written out."""
     found = 0
@@ -566,7 +545,7 @@ def flat(body, most, parts):
         total = expr.args[0] if type(expr) is Op and expr.name == "item" else expr
         if type(total) is Reduce and short(*total.axes):
             which = expr.args[1].value if total is not expr else 0
-            return terms_of(total)[which]
+            return written_out(total)[which]
         return None
 
     def take(stmts, names):
@@ -611,7 +590,7 @@ def lanes(axis, stores):
     All is computed before anything is stored; a number of its own marks such a loop.
     """
     stored = {s.buffer for s in stores}
-    loads = (e for e in postorder(expressions(stores)) if type(e) is Load)
+    loads = loads_of(stores)
     if any(e.buffer in stored for e in loads) or not independent(axis, stores):
         return None
     kept = list(dict.fromkeys(s.value for s in stores))

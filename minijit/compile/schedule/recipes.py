@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
+from ..loops.contents import loads_of, only_sets, perfect, stored_in, totals_in
 from ..loops.expressions import Axis, Load, Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import For, Store, expressions, nested, replaced, statements
+from ..loops.statements import For, expressions, nested, replaced
 from ..settings import config
 from .columns import in_rows
 from .machine import Machine
-from .nests import in_long_rows, loads_of, nest_of, stride_along
+from .nests import in_long_rows, nest_of, stride_along
 from .primitives import (
     Nest,
     NotAllowed,
@@ -71,10 +72,6 @@ def candidates(kernel, alone=frozenset()):
         yield from orders(*nest)
     else:
         yield from distributed(kernel, alone)
-
-
-def totals_in(stmts):
-    return [e for e in postorder(expressions(stmts)) if type(e) is Reduce]
 
 
 def orders(axes, stores):
@@ -156,7 +153,7 @@ def with_own_totals(group, groups, temps):
 
 def used(temps, bodies):
     """Those of some arrays that are stored."""
-    stored = {s.buffer for b in bodies for s in statements(b) if isinstance(s, Store)}
+    stored = set().union(*map(stored_in, bodies))
     return tuple(t for t in temps if t in stored)
 
 
@@ -199,7 +196,7 @@ def short_rows(body):
     loops, inside = [], body
     while len(inside) == 1 and isinstance(inside[0], For):
         loop, = inside
-        if loop.axis.kind != "loop" or not isinstance(loop.axis.extent, int):
+        if not loop.axis.is_plain:
             return
         if loop.axis.extent <= SHORT and loops:
             break
@@ -225,19 +222,15 @@ def rows_as_vectors(body):
           for j in 5:                       for j in vector 5:
             y[i,j] = max(k: x[i,k,j])         y[i,j] = max(max(x[i,0,j], x[i,1,j]), ..)
     """
-    loops, inside = [], body
-    while len(inside) == 1 and isinstance(inside[0], For):
-        loop, = inside
-        if loop.axis.kind != "loop" or not isinstance(loop.axis.extent, int):
-            return
-        loops.append(loop.axis)
-        inside = loop.body
-    *around, row = loops or [None]
-    if not around or not 1 < row.extent <= SHORT:
+    loops, inside = perfect(body)
+    if len(loops) < 2 or not all(axis.is_plain for axis in loops):
+        return
+    *around, row = loops
+    if not 1 < row.extent <= SHORT:
         return
     stores = flat(inside, SHORT, MOST)
     if not stores:
-        stores = inside if all(map(is_plain, inside)) else ()
+        stores = inside if only_sets(inside) else ()
     if not stores or len(postorder(expressions(stores))) > MOST:
         return
     moving = [e for e in loads_of(stores) if row in e.free]
@@ -251,10 +244,6 @@ def rows_as_vectors(body):
         yield Candidate("short rows as vectors", (nested(around, [vector]),))
 
 
-def is_plain(stmt):
-    return isinstance(stmt, Store) and not stmt.combine
-
-
 def is_vector(body):
     """Whether a row is a vector by itself, half a register at least: all that it reads
     is the same for all its elements or lies side by side, each has totals of its own.
@@ -266,7 +255,7 @@ def is_vector(body):
         return False
     row, = body
     stores = row.body
-    if not all(isinstance(s, Store) and not s.combine for s in stores):
+    if not only_sets(stores):
         return False
     axis, size = row.axis, Machine.in_force().vector // 2
     moving = [e for e in loads_of(stores) if axis in e.free]

@@ -17,17 +17,17 @@ import math
 from typing import NamedTuple
 
 from ..decisions import loop_rules, noted
-from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
-from ..loops.graphs import postorder
-from ..loops.statements import expressions, nested, replaced
+from ..loops.contents import loads_of, loads_within, totals_in
+from ..loops.expressions import Axis, Op, as_index, op
+from ..loops.statements import nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
-from .nests import in_nests, loads_of, strides_of
+from .nests import in_nests, strides_of
 
 
 def in_tiles(axes, stores):
     """The nest in tiles, if what it stores are sums of products; or None."""
-    totals = [e for e in postorder(expressions(stores)) if type(e) is Reduce]
+    totals = totals_in(stores)
     here = len(totals) == 1 and config.fusion.tile_rows > 0
     if not here or not is_sum_of_products(*totals):
         return None
@@ -64,7 +64,7 @@ def is_sum_of_products(total):
         and body.name == "mul"
         and total.dtype.kind in "iuf"
         and total.dtype.itemsize >= 4
-        and all(a.kind == "reduce" and isinstance(a.extent, int) for a in total.axes)
+        and total.is_fixed
     )
 
 
@@ -79,7 +79,7 @@ def best_axes(axes, stores, total):
     if any(load.buffer in stored for load in loads_of(stores)):
         return None
     # What is read once for each result, such as a bias, may lie in another order.
-    loads = [e for e in postorder(total.bodies) if type(e) is Load]
+    loads = loads_within(total.bodies)
     found = []
     for wide, narrow in ((first, second), (second, first)):
         rows = [a for a in reversed(axes) if a in narrow.free - wide.free]

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
+from ..loops.contents import loads_of, loads_within, only_sets
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import piece_of
@@ -51,8 +52,7 @@ def outer_totals(values):
 
 def is_all_totals(part):
     """Whether a kernel has no loops around it, and only totals of arrays to store."""
-    plain = all(isinstance(s, Store) and not s.combine for s in part.body)
-    return bool(part.body) and plain and not part.axes
+    return bool(part.body) and only_sets(part.body) and not part.axes
 
 
 def by_rows(a, b):
@@ -73,7 +73,7 @@ def by_rows(a, b):
     if asks_for(b, totals) & (a.stores.keys() - late):
         return "totals at once", {}
     for total in totals:
-        loads = [e for e in postorder(total.bodies) if type(e) is Load]
+        loads = loads_within(total.bodies)
         asked = [x for x in loads if x.buffer in touched and (flows or x.index)]
         found = [axis for axis in total.axes if axis.extent == row.extent]
         for load in asked:
@@ -104,7 +104,7 @@ def goes_through_panels(part):
     """
     if len(part.axes) < 2:
         return False
-    loads = [e for e in postorder(expressions(part.body)) if type(e) is Load]
+    loads = loads_of(part.body)
     return any(
         load.buffer.nbytes >= config.fusion.panel_from
         and stride_along(load, part.axes[0]) == 1
@@ -120,10 +120,8 @@ def asks_for(part, totals):
 
 def can_share(total):
     """Whether a total can be added up from its shares, each a number of its own."""
-    plain = len(total.bodies) == 1 and not total.free
-    fixed = all(a.kind == "reduce" and type(a.extent) is int for a in total.axes)
-    dtype = total.dtype
-    return plain and fixed and dtype.kind in "biuf" and not is_half(dtype)
+    plain, dtype = len(total.bodies) == 1 and total.is_fixed, total.dtype
+    return plain and not total.free and dtype.kind in "biuf" and not is_half(dtype)
 
 
 # ---- two kernels become one

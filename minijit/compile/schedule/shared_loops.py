@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..loops.contents import loads_of, loads_within, only_sets, perfect, stores_in
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.scalars import is_half
@@ -28,15 +29,6 @@ def between_them(a, b):
     return barriers.get(next(found, None))
 
 
-def perfect(body):
-    """The loops around all of some statements: -> (their axes, what is inside)."""
-    axes = []
-    while len(body) == 1 and isinstance(body[0], For):
-        axes.append(body[0].axis)
-        body = body[0].body
-    return tuple(axes), body
-
-
 def after_loop(body):
     """The totals beside a kernel's loop: the stores behind it, or nothing.
 
@@ -50,18 +42,15 @@ def after_loop(body):
 
 def shares_of(loops, after):
     """The stores in loops that leave the shares of totals in what comes after them."""
-    loaded = {e.buffer for e in postorder(expressions(after)) if type(e) is Load}
-    stores = (s for s in statements(loops) if isinstance(s, Store))
+    loaded, stores = loaded_buffers(after), stores_in(loops)
     return [s for s in stores if s.buffer.space == "cache" and s.buffer in loaded]
 
 
 def is_nest(body):
     """Whether statements are loops around plain stores, in no order of their own."""
-    inside = statements(body)
     return all(
-        isinstance(s, Store) and s.combine is None
-        or isinstance(s, For) and s.axis.kind == "loop" and type(s.axis.extent) is int
-        for s in inside
+        s.axis.is_plain if isinstance(s, For) else only_sets([s])
+        for s in statements(body)
     )
 
 
@@ -79,7 +68,7 @@ def in_own_rows(kernel):
     if is_nest(kernel.body) or [*map(type, stores)] != [Store] or len(inside) > 1:
         return kernel
     (store,), dtype = stores, stores[0].buffer.dtype
-    loads = [e for e in postorder(expressions(inside)) if type(e) is Load]
+    loads = loads_of(inside)
     places = [i for i in store.index if type(i) is not Axis]
     chosen = frozenset().union(*(i.free for i in places))
     rows = [
@@ -169,13 +158,13 @@ class Part:
     @cached_property
     def changes(self):
         """{buffer: the indices} of elements that a store reads and then changes."""
-        stores = (s for s in statements(self.body) if isinstance(s, Store))
         found = defaultdict(set)
-        for stmt in stores:
+        for stmt in stores_in(self.body):
             if stmt.buffer in self.loads:
-                for e in postorder(stmt.uses()):
-                    if type(e) is Load and e.buffer is stmt.buffer:
-                        found[stmt.buffer].add(e.index)
+                loads = loads_within(stmt.uses())
+                found[stmt.buffer] |= {
+                    e.index for e in loads if e.buffer is stmt.buffer
+                }
         return found
 
     @cached_property
@@ -209,7 +198,7 @@ def traffic_of(part):
 
 def loaded_buffers(body):
     """The buffers that statements read."""
-    return {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
+    return {e.buffer for e in loads_of(body)}
 
 
 def wanted_only(body, others):
@@ -220,7 +209,7 @@ def wanted_only(body, others):
     """
     while True:
         loaded = loaded_buffers(body)
-        stores = [s for s in statements(body) if isinstance(s, Store)]
+        stores = stores_in(body)
         unread = {s for s in stores if not (s.buffer in loaded or others(s.buffer))}
         if not unread:
             return body

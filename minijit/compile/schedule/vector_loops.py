@@ -32,6 +32,13 @@ import math
 from ..decisions import loop_rules, noted
 from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
+from ..loops.contents import (
+    loads_within,
+    stored_in,
+    stores_in,
+    totals_in,
+    totals_within,
+)
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
@@ -42,7 +49,7 @@ from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
 from .machine import Machine
-from .nests import Renamer, in_nests, loop_over, split, steps_of, strides_of
+from .nests import Renamer, count_of, in_nests, loop_over, split, steps_of, strides_of
 from .row_totals import outer_totals
 
 # ---- places of extremes
@@ -66,7 +73,7 @@ def two_totals(expr):
 
 def in_first_places(body):
     """A kernel's statements, with the places of extremes as two totals."""
-    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    totals = totals_in(body)
     if not any(total.op in ("argmax", "argmin") for total in totals):
         return body
     return replaced(body, functools.cache(two_totals))
@@ -83,9 +90,8 @@ def totals_of(stores, axis):
     stored, found = {s.buffer for s in stores}, outer_totals([s.value for s in stores])
     totals = [total for total in found if axis in total.free]
     for total in totals:
-        loads = (e for e in postorder(total.bodies) if type(e) is Load)
-        plain = len(total.bodies) == 1 and all(a.kind == "reduce" for a in total.axes)
-        if not plain or any(load.buffer in stored for load in loads):
+        loads = loads_within(total.bodies)
+        if not total.is_plain or any(load.buffer in stored for load in loads):
             return []
     return totals
 
@@ -103,8 +109,7 @@ def functions_of(stores, totals, axis):
 
 def terms_of(total):
     """How many terms a total has, those of totals inside it too."""
-    inner = [total, *(e for e in postorder(total.bodies) if type(e) is Reduce)]
-    return sum(math.prod(a.bounds[1] + 1 for a in e.axes) for e in inner)
+    return sum(count_of(e.axes) for e in totals_within([total]))
 
 
 def with_totals_aside(axes, stores):
@@ -164,13 +169,12 @@ def functions_aside(loop):
     That is where it stores at places that an array says, one after the other.
     """
     axis, length = loop.axis, config.fusion.totals_aside
-    stores = [s for s in statements(loop.body) if isinstance(s, Store)]
-    stored = {s.buffer for s in stores}
+    stores = stores_in(loop.body)
     if not isinstance(axis.extent, int) or axis.extent <= length:
         return None
     if not any(math.isnan(strides_of(s).get(axis, 0)) for s in stores):
         return None
-    values = functions_before(stores, axis, stored)
+    values = functions_before(stores, axis, stored_in(loop.body))
     if not values:
         return None
     noted("functions aside", functions=len(values), elements=length)
@@ -262,9 +266,9 @@ def open_cut(axis, body):
     exprs = postorder(expressions(body))
     if not any(is_function(e) and axis in e.free for e in exprs):
         return None
-    inside = {a for e in exprs if type(e) is Reduce for a in e.axes}
+    inside = {a for e in totals_in(body) for a in e.axes}
     inside.update(s.axis for s in statements(body) if isinstance(s, For))
-    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    stored = stored_in(body)
     for compared, below, limit, more in changes(axis, expressions(body)):
         if known(limit) is None and is_given(limit, inside, stored):
             return place_of(axis, limit, more), {compared: Const(below, BOOL)}
@@ -273,7 +277,7 @@ def open_cut(axis, body):
 
 def is_given(limit, inside, stored):
     """Whether a limit is an integer that is there before some loops begin."""
-    loads = (e for e in postorder([limit]) if type(e) is Load)
+    loads = loads_within([limit])
     whole = limit.dtype.kind in "iu" and limit.dtype.name != "uint64"
     known_there = limit.free.isdisjoint(inside)
     return whole and known_there and not any(load.buffer in stored for load in loads)
@@ -291,9 +295,8 @@ def without_masked(body):
 
     Of the maximum of `x[k] if k <= i else -inf`, that is all from i + 1 on.
     """
-    found = [e for e in postorder(expressions(body)) if type(e) is Reduce]
-    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
-    names = {total: cut_total(total, stored) for total in found}
+    stored = stored_in(body)
+    names = {total: cut_total(total, stored) for total in totals_in(body)}
     names = {total: new for total, new in names.items() if new is not None}
     return replaced(body, names.get) if names else body
 
@@ -349,7 +352,7 @@ def in_ranges(body, outermost=True):
 def ranges(loop, outermost):
     """A loop, or several that do the same one after the other."""
     axis, settings = loop.axis, config.fusion
-    if axis.kind != "loop" or not isinstance(axis.extent, int):
+    if not axis.is_plain:
         return [loop]
     inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
     if not all(isinstance(a.extent, int) for a in inner):

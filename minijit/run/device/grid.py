@@ -24,14 +24,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ...compile.decisions import loop_rules, noted
+from ...compile.loops.contents import loads_of, stored_in, totals_in
 from ...compile.loops.expressions import Load
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.statements import For, If, Store, nested, replaced, statements
 from ...compile.pipeline import nest_forms, part_forms
-from ...compile.schedule.nests import bytes_of, count_of, joined, loads_of, runs_along
-from ...compile.schedule.placing_rules import share_axes, stored_in
-from ...compile.schedule.recipes import totals_in
+from ...compile.schedule.nests import bytes_of, count_of, joined, runs_along
+from ...compile.schedule.placing_rules import share_axes
 from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
 from ...trace.base.demand import add_rows

@@ -18,24 +18,16 @@ from dataclasses import replace
 
 from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
+from ...compile.loops.contents import loads_of, stored_in, stores_in, totals_in
 from ...compile.loops.expressions import Axis, Load, Reduce
-from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import (
-    For,
-    Store,
-    expressions,
-    nested,
-    replaced,
-    statements,
-)
+from ...compile.loops.statements import For, Store, nested, replaced, statements
 from ...compile.memory.overwriting import loaded_by
 from ...compile.pipeline import part_forms
 from ...compile.schedule.interchange import Renamer
-from ...compile.schedule.nests import count_of, joined, loads_of, nest_of
-from ...compile.schedule.placing_rules import stored_in
+from ...compile.schedule.nests import count_of, joined, nest_of
 from ...compile.settings import config
-from .grid import collapsed, totals_in
+from .grid import collapsed
 from .grid_memory import (
     COMMON_BYTES,
     WARP,
@@ -77,7 +69,7 @@ def kept_by_block(part):
 
 def without(buffer, body):
     """Statements with a buffer's elements where they load it, if one nest fills it."""
-    times = Counter(s.buffer for s in statements(body) if isinstance(s, Store))
+    times = Counter(s.buffer for s in stores_in(body))
     nest = next(s for s in body if buffer in local_buffers([s]))
     axes, stores = nest_of(nest) or ([], ())
     store = next((s for s in stores if s.buffer is buffer), None)
@@ -125,12 +117,11 @@ def rows_of(body):
     threads share."""
     stored = stored_in(body)
     loops = {s.axis for s in statements(body) if isinstance(s, For)}
-    exprs = postorder(expressions(body))
-    loops.update(a for e in exprs if type(e) is Reduce for a in e.axes)
+    loops.update(a for e in totals_in(body) for a in e.axes)
     steps: dict = {}
     found: dict = {}
-    for load in exprs:
-        if type(load) is not Load or load.buffer in stored:
+    for load in loads_of(body):
+        if load.buffer in stored:
             continue
         inside = list(zip(load.index, load.buffer.shape, strict=True))
         if not all(0 <= i.bounds[0] and i.bounds[1] < n for i, n in inside):

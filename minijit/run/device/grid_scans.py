@@ -17,11 +17,12 @@ from dataclasses import replace
 
 from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
+from ...compile.loops.contents import only_sets, totals_in
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.reductions import combine, start_values
 from ...compile.loops.scalars import wide_dtype
-from ...compile.loops.statements import For, If, Store, expressions, replaced
+from ...compile.loops.statements import For, If, Store, replaced
 from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import count_of
@@ -60,8 +61,7 @@ def running(stmt):
 
 def totals_of(loop):
     """The running totals of a loop."""
-    totals = [e for e in postorder(expressions(loop.body)) if type(e) is Reduce]
-    return [e for e in totals if loop.axis in e.axes]
+    return [e for e in totals_in(loop.body) if loop.axis in e.axes]
 
 
 def is_running(loop, axes):
@@ -69,7 +69,7 @@ def is_running(loop, axes):
     axis, totals, fewest = loop.axis, totals_of(loop), config.fusion.thread_steps
     if not totals or not isinstance(axis.extent, int) or axis.extent < fewest:
         return False
-    if not all(isinstance(s, Store) and not s.combine for s in loop.body):
+    if not only_sets(loop.body):
         return False
     inner = {e for total in totals for e in postorder(total.bodies)}
     single = all(len(e.bodies) == len(e.axes) == 1 for e in totals)

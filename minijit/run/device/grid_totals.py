@@ -21,8 +21,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ...compile.decisions import loop_rules, noted, noting
+from ...compile.loops.contents import only_sets, totals_within
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
-from ...compile.loops.graphs import postorder
 from ...compile.loops.statements import For, Kernel, Store, nested, replaced
 from ...compile.pipeline import kernel_forms
 from ...compile.schedule.columns import on_buffers
@@ -71,9 +71,9 @@ def in_parts(kernel, temps):
     """Two kernels for one whose stores are of totals; or None."""
     loops = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
     axes, stores = loops or ([], kernel.body)
-    if not all(isinstance(s, Store) and not s.combine for s in stores):
+    if not only_sets(stores):
         return None
-    totals = [e for e in postorder([s.value for s in stores]) if type(e) is Reduce]
+    totals = totals_within([s.value for s in stores])
     extents = {tuple(a.extent for a in total.axes) for total in totals}
     if len(extents) != 1 or not all(can_part(total, axes) for total in totals):
         return None
@@ -113,9 +113,8 @@ def totals_apart(kernel, temps):
 
 def can_part(total, axes):
     """Whether parts of a total can be combined, and be computed apart."""
-    inner = any(type(e) is Reduce for e in postorder(total.bodies))
-    known = all(a.kind == "reduce" and isinstance(a.extent, int) for a in total.axes)
-    return known and not inner and len(total.bodies) == 1 and total.free == {*axes}
+    plain = total.is_fixed and len(total.bodies) == 1
+    return plain and not totals_within(total.bodies) and total.free == {*axes}
 
 
 def rows_part(steps):

@@ -27,6 +27,7 @@ a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`
 import numpy as np
 
 from ...compile.loops.buffers import Buffer
+from ...compile.loops.contents import stores_in
 from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import BOOL, storage_dtype
@@ -175,7 +176,7 @@ class GridWalker(Walker):
 
     def touched(self, body):
         """(buffers that statements read, that they write), of those that are stored."""
-        stores = [s for s in statements(body) if isinstance(s, Store)]
+        stores = stores_in(body)
         reads = loaded_buffers(body) | {s.buffer for s in stores if s.combine}
         return reads & self.stored, {s.buffer for s in stores} & self.stored
 

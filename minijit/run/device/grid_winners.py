@@ -14,12 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from ...compile.decisions import loop_rules, noted
+from ...compile.loops.contents import perfect
 from ...compile.loops.expressions import Axis, Const, Load, op
 from ...compile.loops.statements import For, If, Store, nested, replaced
 from ...compile.lower.choices import clamped
 from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.nests import count_of, joined
-from ...compile.schedule.shared_loops import loaded_buffers, perfect
+from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
 from .grid import Part, apart, part_of
 from .grid_memory import ATOMIC, number_of, room_in

@@ -13,11 +13,12 @@ import functools
 import weakref
 from collections import deque
 
+from ...compile.loops.contents import stored_in
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.statements import Kernel
 from ...compile.memory.complex_pairs import in_pairs, origin_of
 from ...compile.schedule.place import place
-from ...compile.schedule.placing_rules import prepared, stored_in
+from ...compile.schedule.placing_rules import prepared
 from ..cache_folder import short_name
 
 # chapter 23

@@ -17,9 +17,8 @@ where an array says stays without vectors: to take each number's place out of a 
 takes three times as long as the loop.
 """
 
-from ...compile.loops.expressions import Load
-from ...compile.loops.graphs import postorder
-from ...compile.loops.statements import For, Step, Store, statements
+from ...compile.loops.contents import loads_within, stores_in
+from ...compile.loops.statements import For, Step, statements
 from .target import vector_bytes
 
 # Loops of fewer steps are written out: they have no whole vector of floats in them.
@@ -85,6 +84,5 @@ def is_kept(loop):
 
 def stores_where_told(loop):
     """Whether each step stores at a place that is read from an array."""
-    stores = [s for s in statements(loop.body) if isinstance(s, Store)]
-    places = [e for s in stores for e in postorder(s.index)]
-    return any(type(e) is Load and loop.axis in e.free for e in places)
+    places = [i for store in stores_in(loop.body) for i in store.index]
+    return any(loop.axis in e.free for e in loads_within(places))

@@ -31,23 +31,14 @@ from ...compile.numbers.scalar_forms import form_of, plain_name
 from ...compile.schedule.nests import strides_of
 from ..emit import Walker, any_order, total_only, walkers
 from . import vectors as llvm_vectors
-from .extremes import Extreme
+from .extremes import Extreme, start
 from .instructions import c_functions, divisions
 from .lanes import has_rare_branch, lanes_of
 from .loops import LoopWriter
 from .notes import ACCUMULATED, FEWEST_STEPS
 from .target import vector_bytes
 from .text import LLVMWriter
-from .vectors import (
-    PACKED,
-    Lanes,
-    WithinKernel,
-    follows,
-    lane_walkers,
-    row_of,
-    start,
-    step,
-)
+from .vectors import PACKED, Lanes, WithinKernel, follows, lane_walkers, row_of, step
 
 # Long loops of so few operations have several registers in a strip: a step of them is
 # more than the counting of steps, and a total waits less for the sum before.

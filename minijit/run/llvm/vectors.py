@@ -16,10 +16,11 @@ lane.  To gather these elements one by one would take three times as long.
 import functools
 from collections import defaultdict
 
-from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce
+from ...compile.loops.contents import loads_of, loads_within, stores_in, totals_in
+from ...compile.loops.expressions import Axis, Const, Load, Op
 from ...compile.loops.graphs import postorder, substitute
 from ...compile.loops.index_rules import known
-from ...compile.loops.reductions import combine, start_values
+from ...compile.loops.reductions import combine
 from ...compile.loops.scalars import BOOL, INDEX, is_half
 from ...compile.loops.statements import (
     For,
@@ -114,10 +115,10 @@ def steps_at_once(loop):
         return False
     exprs = postorder(expressions(loop.body))
     accesses = [e for e in (*exprs, *loop.body) if isinstance(e, (Load, Store))]
-    given = postorder([i for access in accesses for i in access.index])
+    given = loads_within([i for access in accesses for i in access.index])
     return (
-        not any(type(e) is Reduce for e in exprs)
-        and not any(type(e) is Load and axis in e.free for e in given)
+        not totals_in(loop.body)
+        and not any(axis in e.free for e in given)
         and each_place_once(loop)
     )
 
@@ -132,9 +133,7 @@ def totals_in_vectors(loop):
     What a total's terms load is the same in all lanes, or neighbours.
     """
     inner, axis = statements(loop.body), loop.axis
-    exprs = postorder(expressions(loop.body))
-    accesses = [e for e in exprs if type(e) is Load]
-    stores = [s for s in inner if isinstance(s, Store)]
+    accesses, stores = loads_of(loop.body), stores_in(loop.body)
     terms = {s.axis for s in inner if isinstance(s, For)}
     once = [e for e in accesses if axis in e.free and not e.free & terms]
     stored = {s.buffer for s in stores}
@@ -270,8 +269,7 @@ class Lanes(Walker):
 
     def walk(self, body):
         """Write the statements; rows are stored when all of them are known."""
-        loads = [e for e in postorder(expressions(body)) if type(e) is Load]
-        varying = [e for e in loads if self.axis in e.free]
+        varying = [e for e in loads_of(body) if self.axis in e.free]
         self.columns = self.in_pieces(e for e in varying if not self.follows(e))
         rows = []
         for stmt in body:
@@ -316,7 +314,7 @@ class Lanes(Walker):
     def only_index(self, expr):
         """Whether an expression is arithmetic with counters, which addresses repeat."""
         index = expr.dtype == INDEX
-        return index and not any(type(e) is Load for e in postorder([expr]))
+        return index and not loads_within([expr])
 
     def in_pieces(self, accesses):
         """{(row, column): (the columns that lie with it, their first access)}."""
@@ -665,15 +663,6 @@ function_texts |= {"function": function_of_key}
 # ---- totals
 
 
-def start(lanes, stmt):
-    """The accumulators of a total: a vector with one for each lane."""
-    if is_extreme(stmt.reduce):
-        extremes.start(lanes, stmt)
-        return
-    first, = start_values(stmt.reduce)
-    lanes.cells[stmt.reduce] = [lanes.emitter.cell(first.dtype, lanes.value(first))]
-
-
 def step(lanes, stmt):
     """What each lane adds to its total; a product and the sum are one instruction."""
     total, (cell,) = stmt.reduce, lanes.cells[stmt.reduce]
@@ -694,7 +683,7 @@ def step(lanes, stmt):
     lanes.emitter.set(cell, value)
 
 
-lane_walkers = {For: Lanes.loop, Start: start, Step: step}
+lane_walkers = {For: Lanes.loop, Start: extremes.start, Step: step}
 
 
 # ---- other targets

@@ -94,12 +94,13 @@ def stages(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Stages:
     lowered = jitted.lower(*args, **kwargs)
     closed, name = lowered.jaxpr, lowered.fun_name
     found = [Stage("trace", "the equations that were recorded", str(closed))]
-    for row in transformed:
-        found.append(Stage(*row(closed)))
+    for show in (show_linearize, show_transpose, show_batch):
+        found.append(Stage(*show(closed)))
     simple = simplify(closed)
     found.append(Stage("simplify", "what need not be computed is gone", str(simple)))
-    for row in lowerings:
-        found.append(Stage(*row(simple, name)))
+    lowered_text = str(rewritten(lower(simple, name)))
+    about = "kernels and calls, in the loop language"
+    found.append(Stage("lower", about, lowered_text))
     compiled = lowered.compile()
     executable = compiled.executable
     if hasattr(executable, "program"):
@@ -149,22 +150,6 @@ def show_batch(closed):
     wanted = ("any",) * len(closed.out_avals)
     batched, _ = batch_jaxpr(closed, Lanes(LANES), axes, wanted)
     return "batch", f"all inputs with {LANES} lanes on a first axis", str(batched)
-
-
-# Functions of a closed jaxpr: (name, about, text).
-transformed = [show_linearize, show_transpose, show_batch]
-
-
-# ---- what lowering makes of it
-
-
-def show_lower(simple, name):
-    text = str(rewritten(lower(simple, name)))
-    return "lower", "kernels and calls, in the loop language", text
-
-
-# Functions of (simplified jaxpr, name): (name, about, text).
-lowerings = [show_lower]
 
 
 calls.explain_calls("minijit", globals(), ["stages"])

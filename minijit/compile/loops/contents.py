@@ -1,0 +1,54 @@
+"""What is in statements and expressions: stores, loads, totals; and loops around all.
+
+    stores_in(kernel.body), loads_of(kernel.body), totals_in(kernel.body)
+    loads_within([store.value])              # the same of expressions
+    perfect(nested([i, j], [store]))         # ((i, j), (store,))
+"""
+
+from .expressions import Load, Reduce
+from .graphs import postorder
+from .statements import For, Store, expressions, statements
+
+
+def loads_within(exprs):
+    """The loads that expressions are computed from, each once."""
+    return [e for e in postorder(exprs) if type(e) is Load]
+
+
+def totals_within(exprs):
+    """The totals that they are computed from, those of which others are made first."""
+    return [e for e in postorder(exprs) if type(e) is Reduce]
+
+
+def stores_in(body):
+    """The stores among some statements and all those inside them."""
+    return [stmt for stmt in statements(body) if isinstance(stmt, Store)]
+
+
+def stored_in(body):
+    """The buffers that statements and those inside them store into."""
+    return {store.buffer for store in stores_in(body)}
+
+
+def loads_of(body):
+    """The loads in what statements use, each once."""
+    return loads_within(expressions(body))
+
+
+def totals_in(body):
+    """The totals in what statements use, those of which others are made first."""
+    return totals_within(expressions(body))
+
+
+def only_sets(body):
+    """Whether statements are stores, and none adds to what is there."""
+    return all(isinstance(stmt, Store) and not stmt.combine for stmt in body)
+
+
+def perfect(body):
+    """The loops around all of some statements: -> (their axes, what is inside)."""
+    axes = []
+    while len(body) == 1 and isinstance(body[0], For):
+        axes.append(body[0].axis)
+        body = body[0].body
+    return tuple(axes), body
