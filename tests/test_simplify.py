@@ -356,14 +356,14 @@ def chain(n):
 
 
 def test_a_long_program():
-    closed = make_jaxpr(chain(1_000))(1.0)
-    assert len(closed.eqns) == 3_000
+    closed = make_jaxpr(chain(400))(1.0)
+    assert len(closed.eqns) == 1_200
     simple = simplify(closed)
     # Every third addition is x + 0.0, which has to stay.
-    assert len(simple.eqns) == 3_000
+    assert len(simple.eqns) == 1_200
 
 
-@pytest.mark.parametrize("size", [500, 2000])
+@pytest.mark.parametrize("size", [200, 800])
 def test_the_number_of_rule_calls_grows_linearly(size, monkeypatch):
     calls = []
     emit = module.Simplifier.emit

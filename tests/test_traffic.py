@@ -163,7 +163,7 @@ def test_moves(name):
     assert not known or all(traffic.exact for traffic in found)
 
 
-@settings(quick, max_examples=150)
+@settings(quick, max_examples=60)
 @given(programs(most=10))
 def test_random_programs(program):
     compare(program, *program.inputs)
@@ -207,7 +207,7 @@ def random_moves(random):
 
 def test_random_moves():
     random = np.random.default_rng(0)
-    for _ in range(150):
+    for _ in range(60):
         for found in compare(random_moves(random), x):
             assert found.exact
 
