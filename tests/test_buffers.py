@@ -21,7 +21,7 @@ from minijit.compile.memory.overwriting import copied_by
 from minijit.run.calls import planned_driver
 from minijit.run.calls.planned_driver import plan_of
 from minijit.tree_util import tree_leaves
-from tests import random_fusion, random_memory
+from tests import random_memory
 
 pytestmark = pytest.mark.chapter(19)
 
@@ -143,12 +143,6 @@ def test_slots_begin_on_lines_of_the_cache():
     assert all(slot.offset % 64 == 0 for slot in made.slots)
 
 
-def test_a_program_without_temporaries_has_no_arena():
-    f, made = executable(lambda x: x * 2.0, x)
-    assert "memory" not in made.source.split('"""')[2]
-    assert plan(lambda x: x * 2.0, x).nbytes == 0
-
-
 def test_an_inner_program_lies_in_its_callers_arena():
     inner = mj.jit(lambda x, w: layers(x, w, 12))
 
@@ -167,19 +161,6 @@ def test_an_inner_program_lies_in_its_callers_arena():
     np.testing.assert_allclose(mj.jit(f)(x, x), want, rtol=1e-5)
 
 
-@pytest.mark.chapter(21)
-def test_rooms_of_loops_are_in_the_arena():
-    def f(x):
-        y = lax.fori_loop(0, 5, lambda i, t: jnp.tanh(t @ t), x)
-        return lax.fori_loop(0, 5, lambda i, t: jnp.tanh(t @ t), y + 1)
-
-    # Smaller rooms are on the stack.
-    made = plan(f, np.ones((160, 160), "f4"))
-    assert made.nbytes == made.least
-    rooms = {slot.owner.name for slot in made.slots}
-    assert any(name.startswith("r") for name in rooms)
-
-
 # ---- what a call takes
 
 programs = {
@@ -191,19 +172,6 @@ programs = {
         (x, x + 1),
     ),
 }
-
-
-@pytest.mark.parametrize("name", programs)
-@pytest.mark.parametrize("backend", ["plain", LLVM])
-def test_the_arena_is_as_large_as_the_plan_says(name, backend, monkeypatch):
-    """All that a call allocates for arrays are its results and one arena."""
-    function, args = programs[name]
-    made, given = [], planned_driver.aligned
-    count = lambda nbytes: made.append(nbytes) or given(nbytes)
-    monkeypatch.setattr(planned_driver, "aligned", count)
-    mj.clear_caches()
-    wanted = plan(function, *args, backend=backend)
-    assert made == ([wanted.nbytes] if wanted.slots else [])
 
 
 @pooled
@@ -228,16 +196,6 @@ def test_memory_in_use_is_what_the_plan_says():
 
 
 @pooled
-def test_a_call_that_follows_takes_the_same_arena(monkeypatch):
-    f, _ = executable(layers, x, x, backend="llvm")
-    made = []
-    monkeypatch.setattr(planned_driver, "aligned", made.append)
-    for _ in range(10):
-        f(x, x)
-    assert not made
-
-
-@pooled
 def test_arenas_are_freed_with_the_caches_and_with_the_function():
     before = set(planned_driver.arenas)
     f = executable(layers, x, x, backend="llvm")[0]
@@ -257,16 +215,6 @@ def test_a_pool_keeps_what_fits_twice(monkeypatch, room, kept):
     own = mj.run.pool.Pool((1000,), np.dtype("f4"))
     own.take()
     assert len(own.lent) == kept
-
-
-@pooled
-def test_no_arena_is_kept_where_nothing_is_to_be_kept(monkeypatch):
-    monkeypatch.setitem(mj.config.values, "pool_bytes", 0)
-    before = set(planned_driver.arenas)
-    f, _ = executable(layers, x, x, backend="llvm")
-    own = set(planned_driver.arenas) - before
-    assert own and not any(a.lent for a in own)
-    f(x, x)
 
 
 def test_threads_have_arenas_of_their_own():
@@ -378,22 +326,6 @@ def test_a_kernel_writes_over_what_it_reads_last(small_arrays_too):
     assert plan_of(program).nbytes == 2 * x.nbytes
 
 
-@pytest.mark.parametrize("backend", ["plain", "python", LLVM])
-def test_what_is_read_later_is_not_written_over(small_arrays_too, backend):
-    def f(x):
-        y = x @ x
-        z = jnp.sin(y) @ x
-        return z * y, y.T @ z
-
-    loaded(f, x, backend=backend)
-
-
-def test_only_what_is_stored_where_it_is_read_is_written_over(small_arrays_too):
-    turned = loaded(lambda x: jnp.sin((x @ x)[::-1]) @ x, x)
-    straight = loaded(lambda x: jnp.sin(x @ x) @ x, x)
-    assert (len(turned.temps), len(straight.temps)) == (2, 1)
-
-
 def test_an_array_that_two_stores_read_is_written_by_the_second(small_arrays_too):
     def f(x):
         y = x @ x
@@ -440,33 +372,6 @@ def test_an_argument_or_a_result_is_never_written_over(small_arrays_too):
     np.testing.assert_array_equal(given, x)
 
 
-def updated(x):
-    return (x @ x).at[3].set(1.0).at[5].mul(2.0)
-
-
-def test_updates_of_what_is_not_needed_copy_nothing():
-    program = loaded(updated, x)
-    assert not program.temps and not program.copies
-    assert len(program.kernels) == 2
-
-
-@pytest.mark.parametrize("backend", ["plain", LLVM])
-def test_a_row_made_from_another_one_is_computed_first_by_one_kernel(backend):
-    def f(x, y):
-        product = x @ y
-        return product.at[3].set(2.0 * product[0, ::-1])
-
-    program = loaded(f, x, x, backend=backend)
-    assert not program.copies and len(program.kernels) == 1
-    assert [b.shape for b in program.temps] == [(64,)]
-
-
-def test_a_long_row_is_computed_by_a_kernel_of_its_own():
-    f = lambda x, y: (product := x @ y).at[3].set(2.0 * product[0])
-    program = loaded(f, x, np.tile(x, 80))
-    assert not program.copies and len(program.kernels) == 2
-
-
 copied = {
     "argument": (lambda x: x.at[0].set(1.0), "its argument again"),
     "result": (lambda x: ((y := x @ x), y.at[0].set(1.0)), "result"),
@@ -504,15 +409,6 @@ def test_a_loop_begins_in_the_memory_of_what_it_is_given():
 @pytest.mark.parametrize("seed", [*range(25), 411])
 def test_random_programs_give_the_same_bits(seed):
     random_memory.compare(seed)
-
-
-@pytest.mark.fusion
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_fusion_makes_no_more_kernels_and_no_other_results(seed):
-    """`python -m tests.random_fusion 2500` does it for 5,000 programs."""
-    f, args = random_memory.drawn(seed)
-    for g in (f, mj.grad(random_fusion.total(f, random_memory.N), (0, 1))):
-        random_fusion.compare(g, args)
 
 
 @pooled

@@ -172,24 +172,6 @@ def test_an_error_is_thrown_again():
     assert ck.checkify(outer, errors=ck.nan_checks)(-1.0)[0].get() is None
 
 
-def test_rules_of_ones_own_are_kept():
-    @minijit.custom_vjp
-    def f(x):
-        ck.check(x < 2, "too big")
-        return jnp.sin(x)
-
-    f.defvjp(lambda x: (f(x), None), lambda _, ct: (5.0 * ct,))
-    assert minijit.grad(lambda x: ck.checkify(f)(x)[1])(1.0) == 5.0
-    relu = lambda x: ck.checkify(nn.relu)(x)[1]
-    assert minijit.grad(relu)(0.0) == 0.0 and minijit.grad(relu)(1.0) == 1.0
-
-
-def test_what_cannot_be_checked():
-    refused(TypeError, "check takes a scalar pred", ck.check, jnp.ones(2) > 0, "two")
-    refused(TypeError, "need to be PyTrees of arrays", ck.check, True, "{}", 1)
-    refused(TypeError, "takes an Error as argument", ck.check_error, "no error")
-
-
 def test_lanes_of_a_loop_that_are_done_do_not_fail():
     def count(n):
         def body(i):

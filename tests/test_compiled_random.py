@@ -40,14 +40,6 @@ def test_a_sampler_compiled_by_numba():
     np.testing.assert_allclose(draw(key), random.normal(key, (300,)), 1e-5, 1e-6)
 
 
-def test_many_keys_at_once():
-    draw = mj.vmap(lambda k: random.uniform(k, (3,)))
-    keys = random.split(key, 4)
-    run = compile_plain(mj.make_jaxpr(draw)(keys), "many")
-    assert run.kernels == ("kernel_0",)
-    np.testing.assert_array_equal(run(keys)[0], draw(keys))
-
-
 def test_stop_gradient_leaves_no_kernel():
     closed = mj.make_jaxpr(lambda x: lax.stop_gradient(x * 2) + 1)(jnp.ones(5))
     assert len(compile_plain(closed, "stop").kernels) == 1

@@ -11,12 +11,11 @@ from test_every_function import tables
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax, nn
-from minijit.ops import composed, linalg, special
+from minijit import lax
+from minijit.ops import composed, linalg
 from minijit.trace import plans
 from minijit.trace.api import calls
-from minijit.trace.core import BottomTrace, current
-from minijit.trace.primitives import exp_p
+from minijit.trace.core import current
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -53,90 +52,6 @@ def bits(result):
         weak = isinstance(leaf, jnp.ndarray) and leaf.weak_type
         found.append((value.dtype, value.shape, value.tobytes(), weak))
     return found
-
-
-def test_a_program_comes_when_the_steps_have_cost_as_much():
-    hypot, a = fresh(jnp.hypot), jnp.asarray(x)
-    each = steps_of(lambda: hypot(a, a))
-    assert each >= calls.MANY
-    cost, steps = composed.PROGRAM + composed.EQUATION * each, 0
-    while not hasattr(hypot, "traces"):
-        steps += steps_of(lambda: hypot(a, a))
-    assert cost / 2 < steps < 2 * cost
-    assert [steps_of(lambda: hypot(a, a)) for _ in range(3)] == [0, 0, 0]
-    # Other types are another question, to which the same answer will be given.
-    assert steps_of(lambda: hypot(a[:2], a[:2])) > each
-
-
-@pytest.mark.parametrize("name", ["var", "sinc", "hypot", "median"])
-def test_a_function_is_recorded_when_its_calls_have_cost_as_much(name):
-    function, seen = calls.underlying(getattr(jnp, name)), []
-    given = [jnp.asarray(x)] * (2 if name == "hypot" else 1)
-    f = fresh(lambda *xs: seen.append(current.trace) or function(*xs))
-    wanted, cost = bits(f(*given)), 0
-    while type(seen[-1]) is BottomTrace:
-        cost += composed.CALL + steps_of(lambda: f(*given))
-    assert composed.RECORD / 2 < cost < 2 * composed.RECORD
-    # From now on its equations are evaluated, with the same digits.
-    count = len(seen)
-    assert count > 3 and all(bits(f(*given)) == wanted for _ in range(5))
-    assert len(seen) == count
-    f(*[a[:3] for a in given])
-    assert len(seen) == count + 1
-
-
-@pytest.mark.parametrize("call", [
-    lambda key: mj.random.gamma(key, 2.0, (5,)),
-    lambda key: mj.random.poisson(key, 3.0, (5,)),
-    lambda key: mj.random.binomial(key, 9, 0.3, (5,)),
-    lambda key: mj.random.beta(key, 2.0, 3.0, (5,)),
-])  # fmt: skip
-def test_samples_by_a_loop_are_compiled_once(call):
-    first = call(mj.random.key(0))
-    count = lax.scan.traces.count
-    again = [call(mj.random.key(i)) for i in (0, 1)]
-    assert lax.scan.traces.count == count and bits(again[0]) == bits(first)
-    assert bits(again[1]) != bits(first)
-
-
-def test_an_index_with_arrays_counts_as_what_it_spares():
-    f, a = fresh(jnp.take), jnp.asarray(x)
-    i = jnp.asarray([3, 1, 1])
-    assert steps_of(lambda: f(a, i)) > calls.MANY
-    seen = [bits(f(a, i)) for _ in range(composed.RECORD // composed.CALL)]
-    own = f.__closure__[[*f.__code__.co_freevars].index("composed")].cell_contents
-    known, = own.calls.values()
-    assert type(known) is composed.Recorded and seen == [bits(a[i])] * len(seen)
-
-
-@pytest.mark.parametrize("name", ["erf", "bessel_i1e", "lgamma"])
-def test_what_scipy_takes_long_for_is_compiled_for_shorter_arrays(name):
-    f = getattr(lax, name)
-    short, long = (np.linspace(0.1, 3, n, dtype=np.float32) for n in (4000, 5000))
-    plan = lambda a: plans.plan_for(getattr(special, f"{name}_p"), [a.aval], {})
-    for a, compiled in ((jnp.asarray(short), False), (jnp.asarray(long), True)):
-        assert (plan(a)[1].__module__ == composed.__name__) is compiled
-        np.testing.assert_allclose(f(a), mj.jit(f)(a), rtol=1e-6)
-
-
-def test_large_operations_that_are_exact_make_nothing_a_program_at_once():
-    f = fresh(lambda x: jnp.exp((x + 1)[:3]))
-    assert steps_of(lambda: f(large)) > 1
-    g = fresh(lambda x: jnp.exp(x + 1)[:3])
-    assert steps_of(lambda: g(large)) == 0
-
-
-def test_what_depends_on_no_argument_is_evaluated_once():
-    f, a = fresh(lambda x: x - (jnp.arange(7) * 2 + 1)), jnp.asarray(x)
-    counts = [steps_of(lambda: f(a)) for _ in range(composed.RECORD)]
-    assert counts[0] >= 4 and counts[-1] == 1
-    assert bits(f(a)) == bits(a - (jnp.arange(7) * 2 + 1))
-
-
-def test_steps_on_large_arrays_cost_more():
-    hypot, a = fresh(jnp.hypot), jnp.ones(1_000_000)
-    counts = [steps_of(lambda: hypot(a, a)) for _ in range(5)]
-    assert counts[0] >= calls.MANY and counts[-1] == 0
 
 
 large = jnp.linspace(-3, 3, plans.LARGE + 5).reshape(-1, 3)
@@ -178,15 +93,6 @@ def test_the_largest_argument_decides_wherever_it_stands(name, args, kwargs):
     assert [steps_of(lambda: f(*args, **kwargs)) for _ in range(2)] == [0, 0]
 
 
-def test_a_number_that_is_large_makes_no_array_large():
-    f, x = fresh(jnp.logaddexp), jnp.ones(3)
-    assert min(steps_of(lambda: f(x, plans.LARGE)) for _ in range(3)) >= calls.MANY
-    g, seen = fresh(lambda x, at: seen.append(at) or x + at), []
-    for at in range(plans.LARGE, plans.LARGE + 5):
-        g(x, at)
-    assert len(seen) == 5
-
-
 def test_what_values_decide_is_not_compiled_for_large_arrays():
     f, whole = fresh(jnp.unique), jnp.arange(plans.LARGE)
     assert len(f(whole)) == plans.LARGE and len(f(whole[:7])) == 7
@@ -206,17 +112,6 @@ n, half, corner = jnp.arange(1, 8), large.astype(jnp.float16), large[:3]
 def test_operators_are_the_functions_that_users_call(free, call):
     found = [bits(call()) for _ in range(4)]
     assert steps_of(call) == 0 and all(x == found[0] for x in found)
-
-
-def test_primitives_of_large_arrays_are_programs_too():
-    """As those that derivatives and batched functions are made of."""
-    x, f = large, lambda x: jnp.exp(x).sum()
-    slopes = [bits(mj.grad(f)(x)) for _ in range(3)]
-    assert slopes == [bits(jnp.exp(x))] * 3
-    rows = mj.vmap(lambda row: jnp.tanh(row) * row)(x)
-    assert bits(rows) == bits(mj.jit(lambda x: jnp.tanh(x) * x)(x))
-    made = [row[1].__qualname__ for key, row in plans.plans.items() if key[0] is exp_p]
-    assert any(name.startswith("of_large") for name in made)
 
 
 def test_primitives_of_several_results_are_programs_too(monkeypatch):
@@ -273,15 +168,6 @@ def test_errors_of_operators_are_those_of_operators():
         print(-(large > 0))
 
 
-def test_what_is_called_a_few_times_is_never_recorded():
-    functions = [jnp.hypot, jnp.nan_to_num, jnp.isclose, nn.relu6, jnp.gradient]
-    before = mj.lax.scan.traces.count
-    for f in map(fresh, functions):
-        for _ in range(20):
-            f(*[jnp.asarray(x)] * (2 if f.__name__ in ("hypot", "isclose") else 1))
-    assert mj.lax.scan.traces.count == before
-
-
 def test_a_row_says_what_was_compiled(free):
     f, a = fresh(jnp.hypot, "jnp.hypot"), jnp.asarray(x)
     for _ in range(3):
@@ -332,22 +218,6 @@ def test_code_of_the_user_runs_at_every_call(free):
         assert len(seen) - before >= 6
 
 
-def test_under_traces_nothing_has_changed(free):
-    f, a = fresh(jnp.hypot), jnp.arange(1.0, 5.0)
-    for _ in range(3):
-        f(a, a)
-    assert steps_of(lambda: f(a, a)) == 0
-    hidden = str(mj.make_jaxpr(lambda: f(a, a))())
-    assert "sqrt" in hidden and "jit" not in hidden
-    slope = mj.grad(lambda a: f(a, a).sum())(a)
-    np.testing.assert_allclose(slope, np.full(4, 2**0.5), rtol=1e-6)
-    assert mj.vmap(f)(a, a).shape == (4,)
-    with mj.disable_jit():
-        assert steps_of(lambda: f(a, a)) >= calls.MANY
-    with mj.enable_x64(True):
-        assert steps_of(lambda: f(a, a)) >= calls.MANY
-
-
 def test_errors_are_those_of_the_function(free):
     f, a = fresh(jnp.hypot, "jnp.hypot"), jnp.asarray(x)
     for _ in range(3):
@@ -384,14 +254,6 @@ def test_kinds_of_arguments_are_bounded():
         f(jnp.asarray(x), nan=float(i))
     own = f.__closure__[[*f.__code__.co_freevars].index("composed")].cell_contents
     assert 0 < len(own.calls) <= composed.LIMIT
-
-
-def test_functions_that_mostly_take_one_step_are_not_looked_up(free):
-    f, a = fresh(jnp.add), jnp.asarray(x)
-    for _ in range(3):
-        f(a, a)
-    own = f.__closure__[[*f.__code__.co_freevars].index("composed")].cell_contents
-    assert own is None
 
 
 def test_threads_agree(free):

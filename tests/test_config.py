@@ -17,21 +17,6 @@ from minijit.trace.base.config import (
 pytestmark = pytest.mark.chapter(3)
 
 
-def test_a_block_restores_after_an_error():
-    with pytest.raises(ZeroDivisionError), enable_x64(True):
-        1 / 0  # noqa: B018
-    assert not config.enable_x64
-
-
-def test_a_context_manager_decorates_a_function():
-    @disable_jit()
-    def f():
-        return config.disable_jit
-
-    assert f() and f()
-    assert not config.disable_jit
-
-
 def test_an_override_stays_in_its_thread():
     seen = []
     with enable_x64(True):

@@ -226,32 +226,6 @@ def test_branches_not_taken_cost_nothing():
     assert "Union[(f64[]), (f64[])]" in text
 
 
-def kept_by_a_branch(x, on_true):
-    """A linearized cond: the jaxpr of its derivative, with what it kept at x."""
-    choose = lambda x: lax.cond(x > 1.0, on_true, lambda x: x**3, x)
-    closed = mj.make_jaxpr(mj.linearize(choose, x)[1])(x)
-    (union,) = [c for c in closed.consts if isinstance(c.aval, Union)]
-    return closed, union
-
-
-def test_a_function_of_what_a_branch_keeps_is_traced_for_each_type():
-    traced = []
-
-    @mj.jit
-    def same(kept):
-        traced.append(kept.aval)
-        return kept
-
-    def both(x):
-        for on_true in (jnp.sin, lambda x: jnp.sin(x) * jnp.exp(x) * x):
-            _, union = kept_by_a_branch(x, on_true)
-            assert same(union).aval == same(union).aval == union.aval
-        return x
-
-    mj.jit(both)(2.0)
-    assert len(set(traced)) == len(traced) == 2
-
-
 def test_a_tape_is_as_long_as_the_loop_ran():
     def f(x):
         return lax.while_loop(lambda c: c < 100.0, lambda c: c * c + 1.0, x)
@@ -263,21 +237,6 @@ def test_a_tape_is_as_long_as_the_loop_ran():
         c, steps = c * c + 1.0, steps + 1
     assert [len(t) for t in tapes] == [steps]
     assert tapes[0].nbytes == steps * 8
-
-
-def test_what_a_loop_does_not_change_is_kept_once():
-    w = np.arange(12.0).reshape(3, 4) / 10.0
-
-    def bounded(w, x):
-        body = lambda c: (c[0] + 1, jnp.tanh(w.T @ (w @ c[1])) + 0.5)
-        return jnp.sum(lax.while_loop(lambda c: c[0] < 7, body, (0, x))[1])
-
-    _, pull_back = mj.vjp(bounded, w, np.ones(4))
-    leaves = mj.tree.leaves(pull_back)
-    stacked = [t for t in leaves if isinstance(t, TapeValue)]
-    arrays = [x for x in leaves if not isinstance(x, TapeValue)]
-    assert all(item.shape != w.shape for t in stacked for item in t.items)
-    assert sum(x.shape == w.shape for x in arrays if hasattr(x, "shape")) == 1
 
 
 def test_types_print_and_parse():
@@ -311,24 +270,6 @@ def test_errors_name_the_leaf_and_the_types():
         lax.cond(jnp.ones(3) > 0, lambda: 1, lambda: 2)
     with pytest.raises(ValueError, match="disagrees with leading axis sizes"):
         lax.scan(lambda c, x: (c, x), 0.0, jnp.ones(3), length=2)
-
-
-def test_a_nest_of_scans_with_weak_carries_records_each_body_once():
-    xs, count = np.ones(2, "f4"), []
-
-    def step(depth):
-        def body(c, x):
-            count.append(depth)
-            return (lax.scan(step(depth - 1), c, xs)[0] if depth else c + x), c
-
-        return body
-
-    total, kept = lax.scan(step(3), 0, xs)
-    assert total == 16 and kept.dtype == f32 and kept.tolist() == [0, 8]
-    assert sorted(count) == [0, 1, 2, 3]
-    # In the body the carry has its new dtype from the beginning, as in JAX.
-    closed = mj.make_jaxpr(lambda: lax.scan(lambda c, x: (c + x, c), 0, xs))()
-    assert "convert" not in str(closed.eqns[-1].params["jaxpr"])
 
 
 def test_forms_of_cond_map_and_loops():
@@ -547,26 +488,6 @@ def test_platform_dependent_takes_what_is_for_this_platform():
 
 
 # ---- what is recorded
-
-
-@pytest.mark.chapter(16)
-def test_a_body_that_is_known_is_recorded_no_more(monkeypatch):
-    """Outside jit and within, from the second time on; around arrays the third."""
-    made, record = [], pieces.trace_to_jaxpr
-    noting = lambda *args: made.append(args) or record(*args)
-    monkeypatch.setattr(pieces, "trace_to_jaxpr", noting)
-    f = lambda xs: lax.scan(lambda c, x: (c * 0.75 + x, None), 0.0, xs)[0]
-    for _ in range(5):
-        f(jnp.ones(3))
-        mj.make_jaxpr(lambda xs: f(xs))(jnp.ones(3))
-    assert len(made) == 1
-    rate = jnp.ones(2)
-    f = lambda xs: lax.scan(lambda c, x: (c * rate, None), jnp.ones(2), xs)[0]
-    for _ in range(5):
-        f(jnp.ones(3))
-    assert len(made) == 3
-    mj.make_jaxpr(lambda xs: f(xs))(jnp.ones(3))
-    assert len(made) == 4
 
 
 @pytest.mark.chapter(16)

@@ -428,28 +428,6 @@ def test_errors_are_of_the_types_of_jax_s(name):
     assert type(theirs.value) in type(ours.value).__mro__
 
 
-def test_a_traced_length_is_a_concretization_error_in_both():
-    for lib in (mj, jax):
-        scan = lambda n, lib=lib: lib.lax.scan(lambda c, _: (c, None), x, None, n)
-        with pytest.raises(lib.errors.ConcretizationTypeError):
-            lib.jit(scan)(3)
-        branch = lambda c, _: ((c if c[0] > 0 else c + 1), None)
-        with pytest.raises(lib.errors.TracerBoolConversionError):
-            lib.lax.scan(branch, x, None, length=2)
-
-
-def test_odd_arguments_are_taken_as_in_jax():
-    scans = [
-        lambda lib: lib.lax.scan(lambda c, _: (c + 1, None), x, None, length=-1),
-        lambda lib: lib.lax.scan(lambda c, _: (c + 1, None), x, None, length=2.5),
-        lambda lib: lib.lax.scan(lambda c, _: (c + 1, None), x, None, 3, unroll=0),
-        lambda lib: lib.lax.map(lambda x: x + 1, x, batch_size=0),
-        lambda lib: lib.lax.fori_loop(0.0, 3.0, lambda i, c: c + i, x),
-    ]
-    for scan in scans:
-        agree(scan(mj), scan(jax))
-
-
 def scalars_of(lib):
     """Python numbers, and a scalar of each family and of two widths."""
     names = "int8 int32 uint8 float16 float32 complex64".split()

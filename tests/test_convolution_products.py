@@ -55,15 +55,3 @@ def test_a_kernel_is_read_turned_round_along_axes_of_the_image_alone():
     for axes in ([0], [1], [0, 1], [2], [3], [0, 2], [0, 1, 2, 3]):
         turned = lambda x, w, axes=axes: convolve()(x, lax.rev(w, axes))
         assert ("rev" in steps(check(turned, x, w))) == any(k > 1 for k in axes)
-
-
-def test_groups_and_integers_are_loops():
-    rng = np.random.default_rng(0)
-    x, w = numbers(rng, 2, 6, 7), numbers(rng, 6, 1, 3)
-    depthwise = lambda x, w: lax.conv_general_dilated(
-        x, w, (1,), "SAME", feature_group_count=6
-    )
-    assert steps(check(depthwise, x, w)) == ["conv_general_dilated"]
-    whole = lambda x, w: lax.conv_general_dilated(x, w, (1,), "SAME")
-    x, w = x.astype("i4"), numbers(rng, 6, 6, 3).astype("i4")
-    assert steps(check(whole, x, w)) == ["conv_general_dilated"]

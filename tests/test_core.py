@@ -12,9 +12,7 @@ from minijit.trace.base.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
     UnexpectedTracerError,
-    at_line,
     is_running,
-    user_source,
 )
 from minijit.trace.core import (
     Array,
@@ -136,20 +134,6 @@ def test_a_tracer_has_no_value_to_give(use, error, advice):
     message = str(caught.value)
     assert "f32[3]" in message and "Instead:" in message and advice in message
     assert "test_core.py" in message
-
-
-def test_a_leaked_tracer_is_reported_by_the_bottom_trace():
-    with pytest.raises(UnexpectedTracerError, match="double was given a leaked tracer"):
-        double_p.bind(Tracer(None, "f32[]"))
-
-
-def test_the_users_line_is_outside_the_package():
-    source = user_source()
-    assert source.file == __file__
-    assert source.function == "test_the_users_line_is_outside_the_package"
-    assert source.text() == "source = user_source()"
-    assert "user_source()" in at_line(source)
-    assert at_line(None) == ""
 
 
 def test_a_frame_runs_until_its_function_returns():

@@ -32,8 +32,7 @@ from minijit.run.cuda.nodes import (
 from minijit.run.cuda.stub import stub_driver
 from minijit.run.report.environment import version_of
 from minijit.trace.base.config import config
-from minijit.tree_util import tree_leaves, tree_map
-from tests.bench.bench_products import griffin
+from minijit.tree_util import tree_leaves
 
 pytestmark = pytest.mark.chapter(27)
 
@@ -263,63 +262,7 @@ def test_memory_is_shared_only_where_the_order_is_known():
     assert sum(not waits for waits in nodes.waits) == 2
 
 
-def network(p, x, labels):
-    z = jnp.tanh(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"]
-    z = z - z.max(1, keepdims=True)
-    logs = z - jnp.log(jnp.exp(z).sum(1, keepdims=True))
-    return -jnp.where(labels[:, None] == jnp.arange(10), logs, 0).sum() / len(x)
-
-
-def digits():
-    weights = {
-        "w1": numbers(64, 32),
-        "b1": numbers(32),
-        "w2": numbers(32, 10),
-        "b2": numbers(10),
-    }
-    return weights, numbers(32, 64), np.arange(32) % 10
-
-
-def test_a_training_step_of_the_griffin_block_is_one_graph(idle):
-    d, h = 16, 24
-    shapes = {"left": (d, h), "right": (d, h), "conv": (16, 1, h), "gate": (h, h)}
-    shapes |= {"decay": (h, h), "out": (h, d)}
-    weights = on_gpu({name: numbers(*shape) for name, shape in shapes.items()})
-
-    def step(p, x):
-        value, slopes = minijit.value_and_grad(griffin(minijit))(p, x)
-        return tree_map(lambda a, b: a - 0.1 * b, p, slopes), value
-
-    f, x = jit(step, backend="cuda"), on_gpu(numbers(2, 64, d))
-    for _ in range(4):
-        idle.log.clear()
-        weights, value = f(weights, x)
-    assert [e.what for e in idle.log] == ["launch"]
-    assert not f.lower(weights, x).compile().executable.fallbacks
-
-
 # ---- calls
-
-
-def test_a_call_is_one_launch_and_allocates_nothing(idle):
-    f = jit(lambda x, y: jnp.sin(x) * y + 1)
-    x, y = on_gpu(x34), on_gpu(x34 + 1)
-    z = f(x, y)
-    for call in range(5):
-        idle.log.clear()
-        z = f(x, y)
-        # The second setting has its graph from the second call on.
-        assert [e.what for e in idle.log] == ["instantiate"] * (call == 0) + ["launch"]
-    assert f.shortcuts.calls and z.device == minijit.devices("gpu")[0]
-
-
-def test_other_arrays_are_rebound_and_not_copied(device):
-    f = jit(lambda x: x * 2, backend="cuda")
-    arrays = [on_gpu(np.full(4, i, np.float32)) for i in range(3)]
-    device.log.clear()
-    results = [f(x) for x in (*arrays, *arrays)]
-    assert [np.asarray(r)[0] for r in results] == [0, 2, 4, 0, 2, 4]
-    assert device.times("instantiate") == 2 and not device.times("write")
 
 
 def test_each_node_that_uses_a_part_of_an_array_is_told_where_it_is(device):
@@ -432,17 +375,6 @@ def test_ten_thousand_calls_leave_nothing(idle):
     assert not idle.memory and not idle.graphs
 
 
-def test_several_threads_call_one_program(device):
-    from concurrent.futures import ThreadPoolExecutor
-
-    f = jit(lambda x: x * 2 + 1, backend="cuda")
-    arrays = [on_gpu(np.full(3, i, np.float32)) for i in range(8)]
-    f(arrays[0])
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(f, arrays * 4))
-    assert [float(r[0]) for r in results] == [2 * i + 1 for i in range(8)] * 4
-
-
 # ---- arrays
 
 
@@ -471,16 +403,6 @@ def test_places_that_are_not_there_are_errors(device):
     refused(RuntimeError, "tpu", jnp.eye, 3, device="tpu")
     with pytest.raises(TypeError, match="runs where its arguments are"):
         jit(lambda x: minijit.device_put(x, "gpu"))(x34)
-
-
-def test_default_device(device):
-    f = jit(lambda x: x + 1)
-    with minijit.default_device("gpu"):
-        assert type(f(x34)) is CudaArray
-        assert type(minijit.device_put(x34)) is CudaArray
-    with minijit.default_device(minijit.devices("gpu")[0]):
-        assert f(x34).device.platform == "gpu"
-    assert type(f(x34)) is not CudaArray
 
 
 def test_what_other_libraries_see_of_an_array(device):
@@ -689,27 +611,6 @@ def test_what_cublas_is_called_with(monkeypatch):
 # ---- operations outside of jit
 
 
-def test_operations_stay_on_the_gpu(device):
-    x = on_gpu(x34)
-    device.log.clear()
-    y = jnp.sin(x) @ (x.T + 1)
-    results = y, y[1], jnp.where(y > 0, y, 0).sum(), y.T
-    assert all(type(r) is CudaArray for r in results)
-    assert device.times("read") == 0 and device.times("launch") > 4
-    right = np.sin(x34) @ (x34.T + 1)
-    for found, wanted in zip(
-        results, (right, right[1], right[right > 0].sum(), right.T), strict=True
-    ):
-        np.testing.assert_allclose(found, wanted, 1e-6, 1e-6)
-    known = len(cuda_eager.operations)
-    jnp.sin(x)
-    assert len(cuda_eager.operations) == known
-    # What has no form for a GPU is computed by the CPU; the result is there again.
-    ordered = jnp.sort(y)
-    assert type(ordered) is CudaArray and device.times("read")
-    np.testing.assert_allclose(ordered, np.sort(right), 1e-6, 1e-6)
-
-
 def test_gradients_loops_and_lanes_outside_of_jit_stay_on_the_gpu(device):
     x = on_gpu(x34)
     wanted = 1 - np.tanh(x34) ** 2
@@ -763,13 +664,6 @@ def test_a_loop_outside_of_jit_is_kept_as_long_as_its_body(device):
     assert before - known <= 3
     run()
     assert len(cuda_eager.operations) == before
-
-
-def test_the_default_device_has_what_is_made_outside_of_jit(device):
-    with minijit.default_device("gpu"):
-        ones = jnp.ones((3, 4))
-        assert type(ones) is CudaArray and type(jnp.arange(3)) is CudaArray
-    assert type(ones + 1) is CudaArray and type(jnp.ones(3)) is not CudaArray
 
 
 def test_a_product_beyond_its_memory_is_an_error():
@@ -1003,26 +897,3 @@ def test_the_script_for_gpus_compares_and_prints_its_table(capsys, monkeypatch):
     assert "softmax 45: outside of jit" in printed
     for wrong in ("softmax 64 by cuda: the CPU", "while: steps up to -1", "drawn(0)"):
         assert wrong in printed
-
-
-def test_the_script_for_gpus_asks_jax_where_it_has_a_gpu_too(monkeypatch):
-    gpu, same = pytest.importorskip("tests.gpu"), lambda x: x
-    fake = SimpleNamespace(
-        jit=same, device_put=same, block_until_ready=same, default_backend=lambda: "gpu"
-    )
-    monkeypatch.setattr(gpu, "import_jax", lambda: fake)
-    calls = []
-    make = lambda lib: lambda *args: calls.append((lib, args))
-    assert gpu.jax_time(make, (1, 2)) > 0
-    assert calls == [(fake, (1, 2))] * (1 + gpu.REPEATS * gpu.CALLS)
-    fake.default_backend = lambda: "cpu"
-    assert gpu.jax_time(make, ()) is None
-
-
-def test_without_a_gpu_the_script_says_so(capsys):
-    gpu = pytest.importorskip("tests.gpu")
-    try:
-        minijit.devices("gpu")
-    except CudaUnavailable:
-        assert gpu.main() == 2
-        assert "no GPU can be used" in capsys.readouterr().out

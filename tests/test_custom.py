@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from harness import refused
 
-import minijit as mj
 import minijit.numpy as jnp
 from minijit import (
-    checking_leaks,
     custom_gradient,
     custom_jvp,
     custom_vjp,
@@ -73,12 +71,6 @@ def test_derivatives_of_the_rule():
     assert np.isclose(grad(grad(log1pexp))(x), s * (1 - s))
     assert np.isclose(grad(grad(grad(log1pexp)))(x), s * (1 - s) * (1 - 2 * s))
     assert np.isclose(hessian(log1pexp)(x), s * (1 - s))
-
-
-def test_python_values_in_a_rule_outside_of_jit():
-    f = custom_jvp(lambda x: abs(x))
-    f.defjvp(lambda p, t: (f(*p), t[0] if p[0] > 0 else -t[0]))
-    assert grad(f)(-2.0) == -1 and grad(f)(2.0) == 1
 
 
 def test_a_rule_for_each_argument():
@@ -191,25 +183,6 @@ def test_nondiff_argnums_of_custom_vjp():
 
     f.defvjp(lambda op, x, n: (op(x) * n, x), lambda op, n, x, ct: (ct * n * 100,))
     assert grad(f, 1)(jnp.sin, 1.0, 3) == 300.0
-
-
-def test_cotangents_of_weakly_typed_arguments_are_weakly_typed():
-    f = mj.custom_vjp(lambda x: x * 2)
-    f.defvjp(lambda x: (f(x), ()), lambda _, ct: (ct * 7,))
-    assert mj.grad(f)(1.0).weak_type and not mj.grad(f)(jnp.float32(1)).weak_type
-    assert (mj.grad(f)(1.0) * jnp.float16(1)).dtype == np.float16
-
-
-def test_a_call_keeps_no_tracers():
-    @partial(custom_vjp, nondiff_argnums=(0,))
-    def scaled(factor, x):
-        return factor * x
-
-    scaled.defvjp(lambda k, x: (k * x, None), lambda k, _, ct: (k * ct,))
-    tripled = custom_jvp(lambda x: 3.0 * x)
-    tripled.defjvp(lambda primals, tangents: (tripled(*primals), 3.0 * tangents[0]))
-    with checking_leaks():
-        assert jit(lambda x: scaled(2.0, x + 1.0) + tripled(x + 1.0))(1.0) == 10.0
 
 
 def test_forward_mode_is_refused():
@@ -372,16 +345,6 @@ def test_linear_call():
     np.testing.assert_array_equal(twice(x)[0], want)
 
 
-@pytest.mark.chapter(16)
-def test_errors_of_linear_call():
-    from minijit.custom_derivatives import linear_call
-
-    with pytest.raises(NotImplementedError, match="no derivative by its residual"):
-        grad(lambda r: doubled_back(r, jnp.ones(3)).sum())(jnp.ones((2, 3)))
-    with pytest.raises(TypeError, match="transpose output pytree structure must match"):
-        linear_call(lambda r, x: x, lambda r, x: (x, x), (), 1.0)
-
-
 # ---- what a function captured comes in front of its arguments
 
 
@@ -438,21 +401,6 @@ def test_a_symbolic_zero_of_another_shape():
     of_last = lambda x, y, z: f(x, y, z)[2].sum()
     with pytest.raises(ValueError, match="Consider just returning a None here"):
         grad(of_last)(np.ones(1), np.ones(2), np.ones(3))
-
-
-@pytest.mark.parametrize("of", [mj.vmap, lambda f: mj.jit(mj.vmap(f))])
-def test_a_function_with_a_rule_may_jit_what_it_captured_from_a_vmap(of):
-    def call(f, x):
-        f = mj.custom_jvp(f)
-        f.defjvp(lambda p, t: (f(*p), t[0]))
-        return f(x)
-
-    captured = lambda x: call(lambda y: mj.jit(lambda w: w + x)(y), x)
-    given = lambda x: call(lambda y: mj.jit(lambda w: w + y)(x), x)
-    inner = lambda x: call(lambda y: mj.jit(lambda w: call(lambda z: y * w, x))(x), x)
-    x = jnp.array([1.0, 2.0, 3.0])
-    assert of(captured)(x).tolist() == of(given)(x).tolist() == [2, 4, 6]
-    assert of(inner)(x).tolist() == [1, 4, 9]
 
 
 def test_a_capture_of_a_rule_within_a_rule_is_explained_once():

@@ -25,14 +25,6 @@ def marked():
     return f, seen
 
 
-def test_the_rule_is_asked_under_vmap_only():
-    f, seen = marked()
-    x = np.arange(3.0, dtype=np.float32)
-    assert f(2.0, 3.0)["z"] == 6 and jit(f)(2.0, 3.0)["z"] == 6 and not seen
-    assert vmap(f, in_axes=(0, None))(x, 2.0)["z"].tolist() == [100, 102, 104]
-    assert seen == [(3, [True, False], (3,), ())]
-
-
 def test_the_jaxpr():
     f, _ = marked()
     assert "custom_vmap_call" in str(make_jaxpr(f)(1.0, 2.0))

@@ -14,7 +14,6 @@ from minijit import (
     jit,
     lax,
     make_jaxpr,
-    remat,
     tree,
     vmap,
 )
@@ -154,17 +153,6 @@ def recursive(functions):
     return lambda x: second(checkpoint(first)(x))
 
 
-def test_recursive_checkpoints_hold_one_value_a_level():
-    """Twice as long a chain holds one value more, and not twice as many."""
-    f = lambda n: recursive([jnp.sin] * n)
-    kept = [len(saved_residuals(f(n), 1.0)) for n in (2, 4, 8, 16, 32)]
-    assert np.diff(kept).tolist() == [1, 1, 1, 1]
-    straight = lambda x: chain(x, 16)
-    assert len(saved_residuals(straight, 1.0)) == 16
-    np.testing.assert_allclose(grad(f(16))(1.0), grad(straight)(1.0), rtol=1e-5)
-    np.testing.assert_allclose(jit(grad(f(16)))(1.0), grad(straight)(1.0), rtol=1e-5)
-
-
 def chain(x, n):
     for _ in range(n):
         x = jnp.sin(x)
@@ -194,14 +182,6 @@ def test_a_checkpoint_in_a_scan_holds_the_carries():
 
 
 # ---- with everything else
-
-
-def test_the_function_keeps_its_name():
-    f = checkpoint(policy=policies.dots_saveable, prevent_cse=False)(layer)
-    assert f.__name__ == "layer" and f.__wrapped__ is layer
-    eqn, = make_jaxpr(f)(weights[0], x).eqns
-    assert eqn.params["prevent_cse"] is False
-    assert remat(fun=layer)(weights[0], x).shape == (5,)
 
 
 @pytest.mark.parametrize("call, kind, words", [

@@ -12,7 +12,7 @@ from referee import together
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import grad, jacfwd, jacrev, jit, jvp, linear_transpose, vjp, vmap
+from minijit import grad, jacfwd, jacrev, jit, linear_transpose, vjp, vmap
 from minijit.test_util import check_grads
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
@@ -44,12 +44,6 @@ def test_what_cannot_be_differentiated(call, error, words):
 
 
 # ---- Jacobians, Hessians, products with them
-
-
-def test_a_product_with_a_hessian_makes_nothing_of_its_size():
-    f = lambda x: jnp.sum(jnp.tanh(x) ** 2)
-    jaxpr = mj.make_jaxpr(lambda x, v: jvp(grad(f), (x,), (v,))[1])(points, points)
-    assert max(v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars) == points.size
 
 
 def test_both_passes_as_functions():

@@ -27,14 +27,6 @@ close = partial(np.testing.assert_allclose, rtol=2e-5, atol=2e-5)
 # ---- trees
 
 
-def test_none_and_python_values_among_the_arguments():
-    """What is not mapped may be anything; None has no leaves."""
-    x = array(3)
-    close(vmap(lambda x, y: x if y is None else x + y)(x, None), x)
-    close(vmap(lambda x, word: x * len(word), in_axes=(0, None))(x, "four"), 4 * x)
-    close(vmap(lambda x, f: f(x), in_axes=(0, None))(x, jnp.sin), np.sin(x))
-
-
 def test_no_lanes_at_all():
     assert vmap(lambda x: x.sum())(np.zeros((0, 4), np.float32)).shape == (0,)
     f = lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME")

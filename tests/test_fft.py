@@ -1,6 +1,5 @@
 """Fourier transforms: NumPy's values, and transposes that are right."""
 
-
 import numpy as np
 import pytest
 from harness import in_a_process, refused
@@ -77,12 +76,6 @@ def test_four_axes_and_jit():
     y = np.fft.rfftn(a)
     np.testing.assert_allclose(jnp.fft.rfftn(a), y, 1e-10, 1e-10)
     np.testing.assert_allclose(jnp.fft.irfftn(y), a, 1e-10, 1e-10)
-
-
-def test_single_precision_stays():
-    with mj.enable_x64(False):
-        assert jnp.fft.rfft(x).dtype == np.complex64
-        assert jnp.fft.irfft(z).dtype == np.float32
 
 
 def test_errors():

@@ -1,6 +1,5 @@
 """Fusion: kernels that share loops are one, and compute what they did apart."""
 
-
 import functools
 
 import numpy as np
@@ -209,15 +208,6 @@ def test_fusion_may_be_off_for_one_function():
         ))):
             assert run(x).shape == x.shape
         np.testing.assert_allclose(use(off)(x), use(f)(x), 1e-4, 1e-6)
-
-
-def test_settings_are_part_of_what_jit_knows():
-    f, x = jax.jit(lambda x: nn.softmax(x)), floats(5, 9)
-    f(x)
-    count = f._cache_size()
-    with config.override("fusion", config.fusion.but(enabled=False)):
-        f(x)
-    assert f._cache_size() == count + 1
 
 
 def test_settings_say_what_is_wrong():

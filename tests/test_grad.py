@@ -5,10 +5,8 @@ import pytest
 from harness import refused
 
 import minijit.numpy as jnp
-from minijit import grad, jit, linear_transpose, make_jaxpr, value_and_grad, vjp
+from minijit import grad, jit, linear_transpose, make_jaxpr, vjp
 from minijit.trace import primitives as lax, slicing
-from minijit.trace.core import current_trace
-from minijit.trace.trees.pytree import register_pytree_node
 
 pytestmark = [
     pytest.mark.chapter(8),
@@ -102,14 +100,6 @@ def test_axes_that_a_broadcast_puts_in_another_order():
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_has_aux():
-    f = lambda x: (x * x, {"twice": 2 * x})
-    (value, aux), g = value_and_grad(f, has_aux=True)(3.0)
-    assert (float(value), float(aux["twice"]), float(g)) == (9.0, 6.0, 6.0)
-    g, aux = grad(f, has_aux=True)(3.0)
-    assert (float(g), float(aux["twice"])) == (6.0, 6.0)
-
-
 def test_keyword_arguments_are_not_differentiated():
     assert grad(lambda x, scale: x * scale)(1.0, scale=3.0) == 3.0
 
@@ -155,12 +145,6 @@ def test_errors_of_grad(call, words):
     refused(TypeError, words, call)
 
 
-def test_errors_of_a_pull_back():
-    _, pull_back = vjp(lambda x: {"y": x * 2}, np.ones(3))
-    refused(ValueError, "structure", pull_back, np.ones(3))
-    refused(ValueError, r"f64\[2\].*f64\[3\]", pull_back, {"y": np.ones(2)})
-
-
 def test_cotangents_are_as_weak_as_what_they_are_made_of():
     """jax.vjp(jnp.sin, 2.0)[1](jnp.float32(1)) is strong; a number's is weak."""
     strong = jnp.float64(1)
@@ -175,17 +159,3 @@ def test_cotangents_are_as_weak_as_what_they_are_made_of():
     # What was converted to a strong type is converted back.
     assert grad(lambda x: x * strong)(2.0).weak_type
     assert grad(lambda x: strong)(2.0).weak_type
-
-
-def test_a_second_result_is_made_outside_of_the_trace():
-    made_in = []
-
-    class Box:
-        def __init__(self, x):
-            self.x = x
-            made_in.append(current_trace())
-
-    register_pytree_node(Box, lambda b: ((b.x,), None), lambda data, xs: Box(*xs))
-    _, box = grad(lambda x: (x * x, Box(2 * x)), has_aux=True)(3.0)
-    inside, outside = made_in[0], made_in[-1]
-    assert box.x == 6.0 and outside is current_trace() is not inside

@@ -2,7 +2,6 @@
 
 import functools
 import re
-import types
 
 import numpy as np
 import pytest
@@ -326,16 +325,3 @@ def test_where_trees_differ(first, second):
     assert mj.tree_util.keystr(path) == of_jax.keystr(expected)
     assert tree_tools.prefix_errors(0, second) == []
     assert not [*tree_tools.equality_errors(second, second)]
-
-
-def test_a_leaked_tracer():
-    kept = []
-    mj.jit(lambda x: kept.append(x))(1.0)
-    with pytest.raises(mj.errors.UnexpectedTracerError, match="Encountered an unexpe"):
-        kept[0] + 1
-
-
-def test_public_functions_have_their_own_names():
-    for name, function in vars(mj.lax).items():
-        if isinstance(function, types.FunctionType) and name.startswith("scatter"):
-            assert function.__name__ == name

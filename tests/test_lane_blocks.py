@@ -105,9 +105,3 @@ def test_they_compute_the_same(f, backend):
 def test_what_fits_into_the_cache_needs_no_blocks():
     with config.override("fusion", config.fusion.but(worth_lanes=1 << 19)):
         assert not has_blocks(decay, x)
-
-
-def test_gradients_and_lanes_of_vmap():
-    agree(mj.grad(lambda x: decay(x).sum()), x)
-    agree(mj.vmap(decay), np.stack([x, -x]))
-    agree(mj.grad(lambda x: mj.vmap(several)(x)[0].sum()), np.stack([x, -x]))

@@ -197,9 +197,3 @@ def test_dtype_is_that_of_arrays_numbers_and_types():
     assert lax.dtype(jnp.ones(2, "bfloat16")).name == "bfloat16"
     with pytest.raises(TypeError):
         lax.dtype({"a": 1})
-
-
-def test_a_composite_is_a_call_under_its_name():
-    f = lambda x: scaled(mj, x)
-    assert "name=my.scale" in str(mj.make_jaxpr(f)(np.ones(3)))
-    assert mj.grad(f)(2.0) == 3.0

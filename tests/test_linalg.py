@@ -291,12 +291,6 @@ def test_all_columns_of_q_move_as_lapack_makes_them(shape, in_double_precision):
     check_grads(total, (R(*shape), R(*shape)), 2)
 
 
-def test_eigenvalues_of_empty_matrices():
-    values, vectors = jnp.linalg.eigh(np.zeros((2, 0, 0), np.complex64))
-    assert (values.shape, vectors.shape) == ((2, 0), (2, 0, 0))
-    assert (values.dtype, vectors.dtype) == ("float32", "complex64")
-
-
 def test_pivots_of_more_rows_than_there_are():
     with pytest.raises(ValueError, match="size 2 has to exceed .* Got pivots size 3"):
         linalg.lu_pivots_to_permutation(np.int32([0, 1, 2]), 2)

@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from harness import alike, in_a_process, in_threads, refused, same_bits
+from harness import alike, in_a_process, refused, same_bits
 from test_compiled_functions import check, functions, run as run_case
 from test_scalar_math import cases as scalar_cases, grid, plain as plain_scalar
 
@@ -19,7 +19,6 @@ from minijit import lax
 from minijit.compile.loops import buffers as memory, expressions, statements as loops
 from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
-from minijit.run.executable import compile_python
 from minijit.run.llvm import (
     engine as llvm_engine,
     executor as llvm,
@@ -209,16 +208,6 @@ programs = {
 }
 
 
-@pytest.mark.parametrize("name", programs)
-def test_the_same_bits_as_by_numba(name):
-    f, arg = programs[name]
-    found = compiled(f, arg)(arg)
-    wanted = compile_python(mj.make_jaxpr(f)(arg), "f")(arg)
-    assert len(found) == len(wanted) > 0
-    for a, b in zip(found, wanted, strict=True):
-        assert a.aval == b.aval and same_bits(a, b)
-
-
 @pytest.mark.parametrize("module, name, cases", functions)
 def test_every_function(module, name, cases):
     dynamic = [case for case in cases if case.dynamic]
@@ -308,28 +297,6 @@ def test_arrays_do_not_overlap_and_loops_are_vectorised():
 vectors = r"fmul <\d+ x \w+>|fadd reassoc <\d+ x \w+>"
 
 
-@pytest.mark.chapter(24)
-@pytest.mark.parametrize(
-    "f", [jnp.exp, jnp.log, jnp.tanh, lax.erf, jnp.arctan, jnp.sin, jnp.cos]
-)
-def test_nothing_runs_one_at_a_time_through_the_c_library(f):
-    text = ir(f, np.ones((64, 1024), "f4"))
-    assert re.search(rf"{vectors}|call <\d+ x float> @{f.__name__}_\w+_v\d+\(", text)
-    assert not re.search(r"call float @(exp|log|tanh|erf|atan)f\(", text)
-
-
-@pytest.mark.chapter(24)
-@pytest.mark.parametrize("f", [jnp.sin, jnp.cos, jnp.tan, lambda x: x % 3])
-def test_a_function_with_a_rare_branch_is_compiled_once_for_all_modules(f):
-    x = np.ones((64, 1024), "f4")
-    texts = [compiled(g, x).texts["llvm"]() for g in (f, lambda x: f(x) * 2 + 1)]
-    rare = r"@((?:sin|cos|tan|rem)_float32_\w+)\("
-    for text in texts:
-        assert (called := set(re.findall(rf"call [^@]* {rare}", text)))
-        assert called <= set(re.findall(rf"declare [^@]* {rare}", text))
-        assert not re.search(rf"define .*{rare}", text)
-
-
 strips = {
     "elements": lambda x: x * 2 + 1,
     "function": lambda x: jnp.exp(x) * jnp.sin(x),
@@ -373,14 +340,6 @@ def test_a_range_of_strips_stores_within_the_array(n, threads):
         text.launch(function, *text.facts)(x, y)
     alike(y, x * 2 + 1)
     assert (whole[:n] == 7).all() and (whole[2 * n :] == 7).all()
-
-
-@pytest.mark.chapter(24)
-def test_a_function_that_is_used_often_stands_in_the_text_once():
-    # Of loops that are shorter than a strip.
-    text = compiled(lambda x: jnp.tanh(jnp.tanh(x) * 2), x[0, :7]).texts["llvm"]()
-    assert text.count("define internal float @tanh_float32_float32(") == 1
-    assert text.count("call float @tanh_float32_float32(") == 2
 
 
 @pytest.mark.chapter(24)
@@ -583,23 +542,6 @@ def test_arguments_and_none_keep_their_reference_counts():
         assert function(value, out) is None
     assert [sys.getrefcount(v) for v in (value, out, function)] == counts
     assert out.tolist() == [2, 2, 2, 2]
-
-
-@pytest.mark.chapter(24)
-def test_long_kernels_let_other_threads_run():
-    from minijit.run.threads import workers as llvm_workers
-
-    wide = np.ones(1_000_000, "f4")
-    long, short = compiled(jnp.exp, wide), compiled(jnp.exp, wide[:10])
-    given_up = "call ptr @PyEval_SaveThread()"
-    # A kernel for threads hands its parts over, and that gives the lock up.
-    assert "ptr noalias %range)" in long.texts["llvm"]()
-    assert "call ptr %run(" in llvm_workers.CALL and given_up in llvm_workers.TEXT
-    assert given_up not in short.texts["llvm"]()
-    results = []
-    work = lambda: results.extend(long(wide)[0].sum().item() for _ in range(5))
-    in_threads(*[work] * 4)
-    assert len(results) == 20 and len(set(results)) == 1
 
 
 def test_kernels_by_llvm_need_no_numba():

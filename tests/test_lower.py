@@ -1,18 +1,14 @@
 """Lowering: what programs become, and that they compute what they say."""
 
-import math
-
 import numpy as np
 import pytest
 from harness import alike
 from ir_interpreter import run
 
-from minijit import lax
 from minijit.compile.loops.expressions import Load
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import Kernel, Store, expressions, statements
 from minijit.compile.lower.walk import lower
-from minijit.compile.settings import Settings
 from minijit.trace import primitives as prim
 from minijit.trace.array import aval_of
 from minijit.trace.base.config import config
@@ -68,12 +64,6 @@ def ints(*shape, dtype="int32", seed=0):
 
 def half(dtype):
     return np.dtype(dtype) if dtype != "bfloat16" else np.dtype(prim.dtypes.bfloat16)
-
-
-@pytest.mark.chapter(25)
-def test_parts_of_complex_numbers():
-    z = (floats(5) + 1j).astype("complex64")
-    check(lambda z: [lax.real(z), lax.imag(z), lax.abs(z)], z)
 
 
 def test_operands_of_size_one_and_scalars_spread():
@@ -200,14 +190,6 @@ def test_a_read_of_a_few_numbers_is_not_worth_a_kernel_for_two():
     assert len(program.kernels) == 1
 
 
-def test_a_kernel_of_several_stores_has_at_most_16_buffers():
-    def function(x):
-        return [prim.mul(x, float(k)) for k in range(2, 52)]
-
-    program = check(function, floats(3))
-    assert [len(buffers_of(kernel)) for kernel in program.kernels] == [6, 16, 16, 16]
-
-
 def test_a_store_does_not_join_a_kernel_that_waits_for_it():
     def function(x):
         y = prim.exp(x)
@@ -269,17 +251,6 @@ def chain(n):
     return trace(function, floats(3))
 
 
-@pytest.mark.parametrize("n", [200, 1200])
-def test_long_chains_are_lowered_in_linear_size_without_recursion(n):
-    program = lower(chain(n))
-    size = 0
-    for kernel in program.kernels:
-        size += len(postorder(expressions(kernel.body)))
-    assert n <= size <= 2 * n + 10 * len(program.kernels)
-    assert {d.rule for d in separate(program)} <= {"large kernel"}
-    assert len(program.kernels) == math.ceil(n / (Settings().most_operations + 1))
-
-
 def test_kernels_know_their_equations_and_lines():
     def function(x):
         y = prim.sin(x)
@@ -300,12 +271,6 @@ def test_results_never_alias():
     constant = np.arange(3, dtype="float32")
     program = check(lambda x: [prim.add(x, constant), constant, 2.0], x)
     assert len(program.constants) == 1
-
-
-def test_dead_equations_make_nothing():
-    program = lower(trace(lambda x: [prim.exp(x), prim.neg(x)][1], floats(3)))
-    kernel, = program.kernels
-    assert [str(e.primitive) for e in kernel.eqns] == ["neg"]
 
 
 def test_every_statement_at_the_top_is_a_kernel_or_a_call():

@@ -77,15 +77,6 @@ def arrays_of(program):
     return [len(buffers_of(kernel)) for kernel in program.kernels]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bool"])
-@pytest.mark.parametrize("shape, axis", [((3, 2), 0), ((3, 2), 1), ((1,), 0)])
-def test_each_of_many_parts_is_stored_where_it_belongs(shape, axis, dtype):
-    join = lambda *parts: prim.concatenate(parts, axis)
-    parts = [floats(*shape, seed=k).astype(dtype) for k in range(40)]
-    assert sorted(arrays_of(check(join, *parts))) == [11, 16, 16]
-    assert arrays_of(check(join, *parts[:16])) == [17]
-
-
 def test_many_parts_of_different_sizes():
     def join(*parts):
         return prim.mul(prim.concatenate([prim.neg(x) for x in parts], 0), 2.0)

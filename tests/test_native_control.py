@@ -56,15 +56,6 @@ def loops_only(name):
 
 
 @pytest.mark.parametrize("program", programs)
-def test_forward_is_native_and_as_interpreted(program):
-    f = lambda x: program(lax, x)
-    run = executable(f, points[0])
-    assert run.fallbacks == ()
-    for x in points:
-        agree(f, x)
-
-
-@pytest.mark.parametrize("program", programs)
 def test_source_runs_as_plain_python(program):
     for x in points:
         agree(lambda x: program(lax, x), x, backend="plain")
@@ -410,20 +401,6 @@ def test_traces_of_loops_outside_jit():
     assert reason in driven.why
 
 
-def test_a_step_that_python_drives_costs_about_what_a_call_costs():
-    aval, x = mj.ShapeDtypeStruct((8,), "float32"), jnp.ones(8)
-
-    def loop(n):
-        back = lambda c: mj.pure_callback(lambda c: c, aval, c)
-        return lax.fori_loop(0, n, lambda i, c: back(c) * 0.5 + x, x)
-
-    def calls(n):
-        mj.block_until_ready([loop(n), loop(n), loop(n)])
-        return profiled(loop, n)[1].count("call")
-
-    assert calls(300) - calls(100) <= 200 * 36
-
-
 class Weights:
     """What a body reads, as an object whose attribute changes."""
 
@@ -548,15 +525,6 @@ def test_a_body_that_reads_what_it_read_is_not_recorded_again(monkeypatch):
     del w
     gc.collect()
     assert ref() is None
-
-
-def test_an_error_in_a_body_outside_jit_names_the_line():
-    def body(i, c):
-        return jnp.dot(c, jnp.ones(3))  # This line.
-
-    with pytest.raises(TypeError, match=r"got \(8,\) and \(3,\)") as caught:
-        lax.fori_loop(0, 3, body, jnp.ones(8))
-    assert "(body)" in str(caught.value) and "# This line." in str(caught.value)
 
 
 def printing(i, c):

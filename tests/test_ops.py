@@ -9,10 +9,9 @@ from test_batching import met_in_lanes
 from test_linearize import met_and_constant
 
 import minijit.numpy as jnp
-from minijit import grad, jit, jvp, make_jaxpr, ops, vmap
+from minijit import grad, jit, jvp, make_jaxpr, ops
 from minijit.ops import rounding, scatter, special, windows
-from minijit.test_util import check_grads
-from minijit.trace import primitives as lax, slicing
+from minijit.trace import primitives as lax
 from minijit.trace.core import Primitive
 from minijit.trace.jaxprs.parser import parse_jaxpr
 
@@ -53,37 +52,6 @@ def test_every_rule_that_is_not_constant_is_tried():
 
 def test_every_primitive_is_batched_by_a_case():
     assert len(met_in_lanes()) > 70
-
-
-def test_the_same_window_in_each_lane_stays_a_slice():
-    f = lambda x, i: slicing.dynamic_slice(x, (i,), (2,))
-    shared = make_jaxpr(vmap(f, in_axes=(0, None)))(np.ones((3, 5)), 1)
-    own = make_jaxpr(vmap(f, in_axes=(0, 0)))(np.ones((3, 5)), np.arange(3))
-    assert "dynamic_slice" in str(shared) and "gather" not in str(shared)
-    assert "gather" in str(own)
-
-
-def test_gathers_and_dynamic_slices_write_into_the_sum_so_far():
-    rows = np.array([0, 2, 2])
-
-    def f(x, i):
-        taken = [x[rows] for _ in range(3)]
-        windows = [slicing.dynamic_slice(x, (i, i), (2, 2)) for _ in range(3)]
-        return sum(jnp.sum(y * y) for y in taken + windows)
-
-    x = np.random.default_rng(0).standard_normal((4, 4))
-    jaxpr = make_jaxpr(grad(f))(x, 1)
-    zeros = [
-        eqn for eqn in jaxpr.eqns
-        if eqn.primitive is lax.broadcast_in_dim_p
-        and eqn.outvars[0].aval.shape == (4, 4)
-    ]
-    assert len(zeros) == 1
-    assert not any(
-        eqn.primitive.name == "add_any" and eqn.outvars[0].aval.shape == (4, 4)
-        for eqn in jaxpr.eqns
-    )
-    check_grads(lambda x: f(x, 1), (x,), order=2)
 
 
 # ---- errors

@@ -37,26 +37,6 @@ def test_out_sharding_changes_nothing(call):
     assert minijit.jit(lambda: call(rows))().tolist() == wanted
 
 
-def test_out_sharding_is_checked():
-    with pytest.raises(ValueError, match="(?s)rank at least 1.*jnp.dot was given a="):
-        jnp.dot(x[0], x[0], out_sharding=rows)
-    with pytest.raises(ValueError, match="Resource axis: depth"):
-        jnp.zeros(2, out_sharding=NamedSharding(mesh, P("depth")))
-    with minijit.set_mesh(mesh), pytest.raises(ValueError, match="rank at least 2"):
-        jnp.zeros(2, out_sharding=P("rows", "columns"))
-    with pytest.raises(TypeError, match="unexpected keyword argument 'out_sharding'"):
-        jnp.sum(x, out_sharding=rows)
-
-
-def test_types_have_a_sharding():
-    """`x` and its type say where it is: whole, on the only device."""
-    for where in (minijit.typeof(x).sharding, minijit.typeof(jnp.ones(())).sharding):
-        assert where.is_fully_replicated
-    assert minijit.typeof(x).sharding.spec == P(None, None)
-    kept = minijit.jit(lambda y: jnp.zeros(y.shape, out_sharding=y.aval.sharding))(x)
-    assert kept.shape == (2, 3)
-
-
 def test_an_array_has_one_shard():
     x = jnp.arange(6.0).reshape(2, 3)
     (shard,) = x.addressable_shards
@@ -65,22 +45,6 @@ def test_an_array_has_one_shard():
     assert x[shard.index].shape == shard.data.shape == (2, 3)
     with pytest.raises(IndexError):
         x.addressable_data(1)
-
-
-def test_the_types_of_a_meshs_axes():
-    types = minijit.sharding.AxisType
-    assert mesh.are_all_axes_explicit and mesh.explicit_axes == ("rows", "columns")
-    mixed = minijit.make_mesh((1, 1), ("a", "b"), (types.Auto, types.Manual))
-    assert (mixed.auto_axes, mixed.manual_axes) == (("a",), ("b",))
-    assert not (mixed.are_all_axes_auto or mixed.are_all_axes_manual)
-    assert not minijit.sharding.AbstractMesh((), ()).are_all_axes_auto
-
-
-def test_a_partition_spec_finds_its_parts():
-    spec = P("a", None, ("b", "c"))
-    assert [spec.index(part) for part in ("a", None, ("b", "c"))] == [0, 1, 2]
-    assert spec.count(None) == 1
-    refused(ValueError, "not in tuple", spec.index, "b")
 
 
 # ---- Arrays answer how they were placed, as JAX's do on one device
@@ -108,11 +72,6 @@ def answers(tree):
 
 def named_keys(jax):
     return jax.device_put(jax.random.key(0), on(jax))
-
-
-def jitted(f, *args, **options):
-    """`f(jax, *args)`, jitted and called."""
-    return lambda jax: jax.jit(lambda *xs: f(jax, *xs), **options)(*args)
 
 
 of_auto_axes = {
@@ -216,19 +175,3 @@ def test_a_placed_array_is_an_array():
     for use in (lambda x: minijit.device_put(x, minijit.devices()[0]),
                 minijit.block_until_ready):  # fmt: skip
         refused(RuntimeError, "has been deleted", use, kept)
-
-
-def test_functions_that_place_are_like_others():
-    where = on(minijit, "x")
-    f = minijit.jit(lambda x, y: {"z": x + y}, out_shardings={"z": where})
-    assert minijit.grad(lambda x: f(x, x)["z"].sum())(jnp.ones(2)).tolist() == [2, 2]
-    assert copy.copy(f)(np.ones(2), 1.0)["z"].sharding == where
-    refused(ValueError, "rank at least 1", f, 1.0, 2.0)
-    with pytest.raises(ValueError, match="prefix|Expected|structure"):
-        minijit.jit(lambda x: [x], out_shardings=(where, where))(jnp.ones(2))
-
-
-def test_no_mesh_around_us_is_an_empty_one():
-    assert minijit.sharding.get_mesh().axis_names == ()
-    with minijit.set_mesh(mesh):
-        assert minijit.sharding.get_mesh().axis_names == ("rows", "columns")

@@ -68,13 +68,6 @@ def test_several_branches_are_elif():
     assert max(len(t) - len(t.lstrip()) for t in text.splitlines()) == 12
 
 
-def test_a_table_that_grows():
-    f = lambda x: lax.while_loop(lambda c: c[0] < 100, lambda c: c * c + 1, x)
-    text = code_of(lambda x: mj.vjp(f, x)[1], x)
-    assert "= np.empty((16, 3), np.float32)" in text
-    assert "= longer(t" in text and "return t" in text
-
-
 def test_a_body_that_occurs_twice_is_a_function():
     def step(c):
         for _ in range(6):

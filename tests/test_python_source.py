@@ -14,7 +14,7 @@ from minijit.compile.lower.walk import lower
 from minijit.run.executable import compile_plain
 from minijit.run.python.emitter import operations
 from minijit.run.python.source import print_program
-from minijit.run.python.source_text import Constants, SourceWriter, Text
+from minijit.run.python.source_text import Constants, Text
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -95,18 +95,6 @@ def test_source_names_the_users_line():
     assert "cos, add" in kernel.comment
 
 
-def test_equal_kernels_are_printed_once():
-    def f(x, y, w):
-        for _ in range(3):
-            x = jnp.exp(x @ w)
-        return x, y
-
-    w = np.ones((40, 40), "f4")
-    source = source_of(f, w, w, w)
-    names = [kernel.name for kernel in source.kernels]
-    assert len(names) > len(set(names)) == source.text.count("def kernel_")
-
-
 @pytest.mark.parametrize("dtype, value, name, definition", [
     ("float32", 0.1, "f32_0_1", "np.float32(0.1)"),
     ("float32", -0.0, "f32_m0", "np.float32(-0.0)"),
@@ -129,12 +117,6 @@ def test_constants_are_typed_and_keep_their_value(dtype, value, name, definition
     assert np.array_equal(found, wanted.astype(found.dtype), equal_nan=True)
 
 
-def test_constants_with_one_name_stay_apart():
-    constants = Constants()
-    names = {constants.name(Const(v, "float64")) for v in (1e5, 100000.0, 1e-5, -1e5)}
-    assert len(names) == 3
-
-
 @pytest.mark.parametrize(
     "text", ["(a + b) * c", "a - (b - c)", "a - b - c", "-(a + b)", "a * -b"]
 )
@@ -153,38 +135,6 @@ def test_parentheses_stand_where_they_are_needed(text):
         return row(Op("add", (names["a"], names["b"]), f32), *map(build, parts))
 
     assert build(ast.parse(text, mode="eval").body).text == text
-
-
-def test_select_not_and_comparison_nest():
-    p = Text("p")
-    boolean = Op("not", (Const(True, "bool"),), np.dtype("bool"))
-    less = operations["lt"](boolean, Text("a"), Text("b"))
-    negated = operations["not"](boolean, less)
-    assert negated.text == "not a < b"
-    inner = operations["select"](boolean, negated, p, Text("q"))
-    assert inner.text == "p if not a < b else q"
-    assert operations["select"](boolean, inner, p, inner).text == (
-        "p if (p if not a < b else q) else (p if not a < b else q)"
-    )
-    assert operations["eq"](boolean, negated, p).text == "(not a < b) == p"
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_a_shift_is_an_operator_where_no_int_of_python_grows(dtype):
-    dtype = np.dtype(dtype)
-    shift = Op("shift_left", (Load(Buffer("x", (), dtype), ()), Const(3, dtype)), dtype)
-    text = operations["shift_left"](shift, Text("x"), Text("3"))
-    assert str(text) == ("x << 3" if dtype == "int32" else "shift_left(x, 3)")
-
-
-def test_the_writer_indents():
-    writer = SourceWriter()
-    with writer.block("for i in range(3):"):
-        writer.line("x[i] = 0")
-        writer.line()
-    with writer.block("if done:"):
-        pass
-    assert writer.text() == "for i in range(3):\n    x[i] = 0\n\nif done:\n    pass\n"
 
 
 def test_every_operation_of_the_ir_has_a_row():
@@ -227,17 +177,6 @@ def test_a_kernel_makes_the_buffers_of_its_own():
     namespace = {}
     exec(source.text, namespace)
     assert namespace["run_f"](np.arange(4, dtype="f4"))[0].tolist() == [0, 1, 2, 3]
-
-
-def test_long_chains_print_without_recursion():
-    def f(x):
-        for _ in range(1500):
-            x = x * 0.5 + 1
-        return x
-
-    run = compile_plain(make_jaxpr(f)(np.ones(2, "f4")), "f")
-    assert 1 <= len(run.kernels) <= 10
-    assert np.allclose(run(np.ones(2, "f4"))[0], 2)
 
 
 def test_a_name_given_in_one_loop_is_not_used_in_another():

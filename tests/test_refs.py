@@ -130,18 +130,6 @@ def test_a_jitted_function_is_traced_once_and_writes():
     refused(TypeError, "immutable", step, jnp.zeros(2), 1.0)
 
 
-def test_only_what_is_written_is_a_result():
-    ref, other = mj.new_ref(jnp.zeros(2)), mj.new_ref(1.0)
-
-    def f(ref, x):
-        ref[...] = ref[...] + x * other[...]
-
-    jaxpr = mj.make_jaxpr(f)(ref, jnp.ones(2))
-    assert [str(a) for a in jaxpr.in_avals] == ["f32[2]", "f32[2]", "~f32[]"]
-    assert [str(a) for a in jaxpr.out_avals] == ["f32[2]"]
-    assert value(ref) == [0.0, 0.0]
-
-
 def test_jit_within_jit():
     ref = mj.new_ref(jnp.zeros(2))
     inner = mj.jit(lambda r, x: write(1, x)(r))
@@ -271,11 +259,3 @@ def test_lanes_of_loops():
     fill = lambda r: mj.lax.fori_loop(0, 3, lambda i, c: write(i, c)(r) or c, 1.0)
     mj.vmap(fill)(ref)
     assert value(ref) == [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-
-
-def test_compiled_ahead_of_time():
-    ref = mj.new_ref(jnp.zeros(3))
-    compiled = mj.jit(write(1, 2.0)).lower(ref).compile()
-    compiled(ref)
-    assert value(ref) == [0.0, 2.0, 0.0]
-    assert mj.device_get({"ref": ref})["ref"] is ref

@@ -19,7 +19,6 @@ from minijit.compile.loops.statements import For, Region, Swap, statements
 from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.folding import simplify
 from minijit.run.executable import compile_python
-from minijit.run.llvm import engine as llvm_engine
 from minijit.run.llvm.executor import compile_llvm
 from minijit.run.llvm.loops import LoopWriter
 from minijit.run.report.kernel_log import steps_of
@@ -153,15 +152,6 @@ def test_two_of_a_carry_swap_and_small_ones_are_on_the_stack():
     ]
     small = lowered(shifted, x)
     assert all(t.space == "register" for t in small.temps)
-
-
-@pytest.mark.chapter(24)
-def test_loops_over_arrays_that_swap_are_vectorised():
-    step = lambda c, a: (jnp.tanh(c[::-1] * a), None)
-    f = lambda x: lax.scan(step, x, jnp.ones((100, 64)))[0]
-    run = compile_llvm(mj.make_jaxpr(f)(np.ones(64, "f4")), "f")
-    text = str(llvm_engine.optimised(run.texts["llvm"]()))
-    assert re.search(r"fmul <\d+ x float>", text) and "memcheck" not in text
 
 
 def test_a_pointer_that_moves_has_a_name_of_its_own():

@@ -65,40 +65,6 @@ def test_a_call_is_shared(capsys):
     assert len(inner_fn.traces) == 1
 
 
-def test_a_shared_call_is_compiled_once(monkeypatch):
-    from minijit.trace.jaxprs.jaxpr import eval_jaxpr
-    from minijit.trace.jit import jit as module
-
-    compiled = []
-
-    def counting(closed, name):
-        compiled.append(name)
-        return lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
-
-    monkeypatch.setitem(module.executors, "default", counting)
-
-    @jax.jit
-    def inner_fn(state):
-        return 3 * state
-
-    outer_of(inner_fn)(jnp.arange(5))
-    assert sorted(compiled) == ["inner_fn", "outer_fn"]
-
-
-def test_an_inner_call_with_a_different_captured_tracer():
-    @jax.jit
-    def outer(x):
-        total = x
-        for k in (x, 2 * x, 3 * x):
-            total = total + jax.jit(lambda y, k=k: y * 1.0)(k)
-            total = total + jax.jit(lambda y: y * k)(x)  # noqa: B023
-        return total
-
-    x = 2.0
-    want = x + (x + 2 * x + 3 * x) + x * (x + 2 * x + 3 * x)
-    assert float(outer(x)) == want
-
-
 def test_a_method_reads_tracers_through_an_attribute():
     class Model:
         weights = None

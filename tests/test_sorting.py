@@ -55,15 +55,6 @@ def test_several_keys_are_as_many_words():
         assert found.tolist() == np.array(words).tolist()
 
 
-def test_sort_of_one_array_and_of_a_sequence_of_one():
-    x = wrap(np.array([3, 1, 2], np.int32))
-    assert np.asarray(sort(x)).tolist() == [1, 2, 3]
-    (only,) = sort([x])
-    assert np.asarray(only).tolist() == [1, 2, 3]
-    assert np.asarray(sort(x, is_stable=False)).tolist() == [1, 2, 3]
-    assert sort(wrap(np.zeros((0, 3), np.float32)), dimension=0).shape == (0, 3)
-
-
 def test_top_k_takes_the_first_of_equal_elements():
     values, indices = top_k(wrap(np.array([3, 1, 3, 2], np.uint8)), 3)
     assert np.asarray(values).tolist() == [3, 3, 2]

@@ -54,16 +54,6 @@ def test_checking_leaks(how, wanted):
         assert "* 2" in str(error.value) and "test_stages.py" in str(error.value)
 
 
-def test_checking_leaks_finds_nothing_in_a_pure_function():
-    @jax.jit
-    def f(x):
-        inner = jax.jit(lambda y: x * y)
-        return [inner(x) + inner(2.0), (lambda: x)()]
-
-    with jax.checking_leaks():
-        assert [float(y) for y in f(3.0)] == [15.0, 3.0]
-
-
 def test_checking_leaks_names_a_captured_variable():
     def made():
         kept = None
@@ -132,19 +122,6 @@ def test_what_stages_tell_of_arguments():
     assert compiled.output_shardings == {"sum": jax.numpy.ones(2).sharding}
     assert "stablehlo.add" in lowered.compiler_ir()
     refused(ValueError, "unknown dialect: hlo", lowered.compiler_ir, "hlo")
-
-
-def test_lower_takes_shapes_and_statics():
-    f = jax.jit(lambda x, n: x * n, static_argnums=1)
-    lowered = f.lower(jax.ShapeDtypeStruct((2, 2), np.float32), 3)
-    assert lowered.compile()(np.ones((2, 2), np.float32)).tolist() == [[3.0, 3.0]] * 2
-    assert f.trace(jnp.ones(2), 3).jaxpr.out_avals[0].shape == (2,)
-
-
-def test_the_fallbacks_of_the_plain_executor():
-    compiled = jax.jit(lambda x: jnp.sin(x) + 1, backend="eval").lower(1.0).compile()
-    assert compiled.fallbacks == ["add", "sin"]
-    assert compiled.as_text().startswith("{ lambda ; a:f32[]. let")
 
 
 def test_eval_shape():

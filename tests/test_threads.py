@@ -10,10 +10,8 @@ from harness import in_a_child, in_threads
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.run.llvm.kernels import KernelText
-from minijit.run.llvm.regions import RegionText
 from minijit.run.threads import kernels as threads
 from minijit.run.threads.kernels import ThreadedText, text_of_kernel
-from minijit.run.threads.shared_products import SharingText
 
 pytestmark = pytest.mark.chapter(24)
 
@@ -263,15 +261,3 @@ def test_kernels_of_one_text_and_other_extents():
 
     kept = [added(x) for _ in range(4)]  # memory that is used again is not zeros
     assert [float(y.sum()) for y in kept] == [2e6] * 4
-
-
-@pytest.mark.parametrize("cls", [KernelText, ThreadedText, RegionText, SharingText])
-def test_a_launcher_depends_on_what_is_compared(cls):
-    """It is told the facts of a kernel, and nothing else of it."""
-    assert isinstance(vars(cls)["launch"], staticmethod)
-
-
-def test_what_tells_launchers_apart(always):
-    fills = [lambda: jnp.zeros((4, 1000)), lambda: jnp.zeros((5, 1000))]
-    one, two = (text_of_kernel(*kernels_of(mj.jit(fill))) for fill in fills)
-    assert one.key == two.key and one.facts != two.facts

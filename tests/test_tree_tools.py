@@ -1,6 +1,5 @@
 """More pytrees: dataclasses, static classes, structures of structures."""
 
-import collections
 import functools
 from dataclasses import dataclass, field, fields
 
@@ -11,7 +10,6 @@ from minijit import tree, tree_util
 from minijit.trace.trees.keys import DictKey, keystr
 from minijit.trace.trees.paths import tree_flatten_with_path
 from minijit.trace.trees.pytree import tree_leaves, tree_map
-from minijit.trace.trees.tools import flatten_one_level
 from minijit.tree_util import tree_structure
 
 pytestmark = pytest.mark.chapter(5)
@@ -114,12 +112,6 @@ def test_reduce_in_pairs():
     assert total == "(((ab)(cd))e)"
     assert tree.reduce_associative(max, [], identity=0) == 0
     refused(ValueError, "needs an identity", tree.reduce_associative, max, [])
-
-
-def test_one_level():
-    pair = collections.namedtuple("pair", "a b")
-    assert flatten_one_level(pair((), [None]))[0] == [(), [None]]
-    assert flatten_one_level(((), [None]))[0] == ((), [None])
 
 
 def test_broadcast():

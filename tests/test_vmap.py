@@ -6,7 +6,7 @@ from harness import refused
 
 import minijit
 import minijit.numpy as jnp
-from minijit import grad, jit, jvp, make_jaxpr, vmap
+from minijit import grad, jit, jvp, vmap
 from minijit.trace.trees.pytree import tree_map
 
 pytestmark = [
@@ -16,36 +16,6 @@ pytestmark = [
 
 
 # ---- where the lanes are
-
-
-def test_composing_costs_no_transposes():
-    """S3: two vmaps, and one einsum, are the same product."""
-    def f(x, y):
-        return jnp.dot(x, y)
-
-    x, y = np.ones((4, 5)), np.ones((6, 5))
-    outer = vmap(vmap(f, in_axes=(None, 0)), in_axes=(0, None))
-    jaxpr = make_jaxpr(outer)(x, y)
-    assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["dot_general"]
-
-
-def test_out_axes_and_negative_axes():
-    x = np.arange(24.0).reshape(2, 3, 4)
-    f = lambda x: x * 2
-    for axis in (-3, -2, -1, 0, 1, 2):
-        found = vmap(f, in_axes=axis, out_axes=axis)(x)
-        np.testing.assert_array_equal(found, 2 * x)
-    found = vmap(lambda x: (x, x), in_axes=1, out_axes=(0, -1))(x)
-    assert [y.shape for y in found] == [(3, 2, 4), (2, 4, 3)]
-
-
-def test_axes_of_trees():
-    p = {"w": np.ones((5, 3)), "b": np.ones(3)}
-    found = vmap(lambda p, x: p["w"] @ x + p["b"].sum(),
-                 in_axes=({"w": None, "b": 0}, None))(p, np.ones(3))
-    assert found.shape == (3, 5)
-    found = vmap(lambda p: p["w"] + p["b"][0], in_axes=({"w": 1, "b": None},))(p)
-    assert found.shape == (3, 5)
 
 
 def test_axes_of_a_class_that_wants_arrays():
@@ -71,18 +41,6 @@ def test_axes_of_a_class_that_wants_arrays():
 def test_keyword_arguments_are_mapped_along_axis_0():
     found = vmap(lambda x, y: x + y)(np.arange(3.0), y=np.arange(3.0))
     assert found.tolist() == [0, 2, 4]
-
-
-def test_nothing_mapped_needs_a_size():
-    assert vmap(lambda: 1.0, axis_size=3)().tolist() == [1, 1, 1]
-    assert vmap(lambda x: x, in_axes=None, axis_size=2)(5.0).tolist() == [5, 5]
-    assert vmap(lambda x: 7.0, out_axes=None)(np.ones(3)) == 7.0
-
-
-def test_what_all_lanes_share_is_computed_once():
-    jaxpr = make_jaxpr(lambda x, y: vmap(lambda x: jnp.sin(y) * x)(x))(np.ones(3), 2.0)
-    sin, = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "sin"]
-    assert sin.outvars[0].aval.shape == ()
 
 
 # ---- against other transformations
