@@ -59,6 +59,16 @@ def wrap(value, weak_type=False):
     return ArrayImpl(value, ShapedArray(value.shape, value.dtype, weak_type))
 
 
+def aval_of(x):
+    """The aval of an array, a tracer, a NumPy array or a Python number."""
+    if isinstance(x, Array):
+        return x.aval
+    if dtypes.is_python_number(x):
+        return known_aval((), dtypes.scalar_dtype(x), dtypes.is_weakly_typed(x))
+    x = dtypes.checked_numpy(x)
+    return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+
+
 def to_numpy(x, aval=None):
     """The NumPy value of a concrete argument, never one that others can write to."""
     if isinstance(x, ArrayImpl):
@@ -138,16 +148,6 @@ def result_avals(primitive, avals, params, source=None):
     except (TypeError, ValueError) as error:
         add_line(error, primitive, avals, source)
         raise
-
-
-def aval_of(x):
-    """The aval of an array, a tracer, a NumPy array or a Python number."""
-    if isinstance(x, Array):
-        return x.aval
-    if dtypes.is_python_number(x):
-        return known_aval((), dtypes.scalar_dtype(x), dtypes.is_weakly_typed(x))
-    x = dtypes.checked_numpy(x)
-    return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
 
 
 def on_numpy(rows):
