@@ -407,9 +407,6 @@ others = [
         s[t] = x[b * 64 + t]
         y[b * 64 + 63 - t] = s[t]
     """, "no thread takes from shared memory what another one has"),
-    ("flip_blocks", """
-        y[b * 64 + t] = x[b * 64 + 63 - t]
-    """, "no thread takes from shared memory what another one has"),
     ("block_total", """
         cuda.atomic.add(y, b, x[b * 128 + t])
     """, "do it without `cuda.atomic`"),
@@ -481,34 +478,6 @@ others = [
         y[t] = x[t]
         y[t] = x[t] * 2
     """, "stores into y 2 times, where 1 would do: keep in a variable what is not"),
-    ("block_total", """
-        s = cuda.shared.array(128, np.float32)
-        s[t] = x[b * 128 + t]
-        size = 128
-        while size > 1:
-            cuda.syncthreads()
-            v = np.float32(0)
-            if t * 6 < size:
-                for k in range(6):
-                    v += s[t * 6 + k] if t * 6 + k < size else np.float32(0)
-            cuda.syncthreads()
-            if t * 6 < size:
-                s[t] = v
-            size = (size + 5) // 6
-        if t == 0:
-            y[b] = s[0]
-    """, "thread 0 of block 0 loads 17 numbers from shared memory, where 16 would"),
-    ("block_total", """
-        s = cuda.shared.array(128, np.float32)
-        v = x[b * 128 + t]
-        for k in range(7):
-            s[t] = v
-            cuda.syncthreads()
-            v += s[t ^ (64 >> k)]
-            cuda.syncthreads()
-        if t == 0:
-            y[b] = v
-    """, "all wait at 14 barriers, where 8 would do"),
     ("block_scan", """
         s = cuda.shared.array(64, np.float32)
         s[t] = x[t]

@@ -13,7 +13,6 @@ from test_lower import (
     half,
     ints,
     separate,
-    softmax,
     trace,
 )
 
@@ -140,130 +139,6 @@ def test_concatenate():
     assert len(program.kernels) == 1 and not program.temps
     check(lambda x: prim.concatenate([x, x], 0), floats(0, 3))
     check(lambda x: prim.concatenate([x, x], 0), floats(3, 0))
-
-
-def test_softmax_as_text():
-    program = check(softmax, floats(4, 8))
-    assert str(program) == """\
-program main(in0: f32[4,8]):
-  temp t0: f32[4]
-  temp t1: f32[4,8]
-  temp t2: f32[4]
-  output out0: f32[4,8]
-  k0:
-    for i0 in 4:
-      r0 = -inf
-      for k0 in 8:
-        r0 max= in0[i0, k0]
-      t0[i0] = r0
-  k1:
-    for i0 in 4:
-      v0 = t0[i0]
-      for i1 in 8:
-        t1[i0, i1] = exp((in0[i0, i1] - v0))
-  k2:
-    for i0 in 4:
-      r0 = 0.0
-      for k0 in 8:
-        r0 += t1[i0, k0]
-      t2[i0] = r0
-  k3:
-    for i0 in 4:
-      v0 = t2[i0]
-      for i1 in 8:
-        out0[i0, i1] = t1[i0, i1] / v0"""
-
-
-def matrix_options():
-    """Four ways of S1's author to permute a 4x4 matrix, as index maps."""
-    order = np.array([0, 5, 10, 15, 4, 9, 14, 3, 8, 13, 2, 7, 12, 1, 6, 11], "int32")
-
-    def rows(x):
-        parts = []
-        for i in range(4):
-            row = prim.slice(x, (i, 0), (i + 1, 4))
-            left = prim.slice(row, (0, i), (1, 4))
-            parts.append(prim.concatenate([left, prim.slice(row, (0, 0), (1, i))], 1))
-        return prim.concatenate(parts, 0)
-
-    def columns(x):
-        return prim.transpose(rows(prim.transpose(x, (1, 0))), (1, 0))
-
-    def ravel(x):
-        flat = prim.reshape(x, (16,))
-        parts = [prim.slice(flat, (int(k),), (int(k) + 1,)) for k in order]
-        return prim.reshape(prim.concatenate(parts, 0), (4, 4))
-
-    return {"rows": rows, "columns": columns, "ravel": ravel}
-
-
-@pytest.mark.parametrize("name", matrix_options())
-def test_permuting_a_matrix_is_one_kernel(name):
-    permute = matrix_options()[name]
-
-    def mix(x):
-        y = prim.bitwise_xor(permute(prim.add(x, x)), x)
-        return prim.add(y, y)
-
-    program = check(mix, ints(4, 4, dtype="uint32"))
-    assert len(program.kernels) == 1 and not program.temps
-
-
-def test_scatter_as_text():
-    numbers = scatter.ScatterDimensionNumbers((), (0,), (0,))
-
-    def function(x, i, u):
-        return prim.neg(scatter.scatter_add(prim.neg(x), i, prim.sin(u), numbers))
-
-    program = check(function, floats(5), np.array([[3], [9], [3]], "int32"), floats(3))
-    assert str(program) == """\
-program main(in0: f32[5], in1: i32[3,1], in2: f32[3]):
-  temp t0: f32[5]
-  output out0: f32[5]
-  k0:
-    for i0 in 5:
-      t0[i0] = neg(in0[i0])
-  k1:
-    for i0 in serial 3:
-      v0 = convert[i64](in1[i0, 0])
-      v1 = sin(in2[i0])
-      if (v0 >= 0) & (v0 <= 4):
-        t0[v0] += v1
-  k2:
-    for i0 in 5:
-      out0[i0] = neg(t0[i0])"""
-
-
-@pytest.mark.chapter(18)
-def test_layer_as_text():
-    def layer(x, w, b):
-        product = dot(x, prim.transpose(w, (1, 0)))
-        return prim.tanh(prim.add(product, prim.broadcast_in_dim(b, (64, 16), (1,))))
-
-    # Each BLAS adds the 40 terms in an order of its own.
-    program = check(layer, floats(64, 40), floats(16, 40), floats(16), tolerance=2e-5)
-    assert str(program) == """\
-program main(in0: f32[64,40], in1: f32[16,40], in2: f32[16]):
-  temp t0: f32[64,16]
-  output out0: f32[64,16]
-  t0 = matmul(in0, in1[shape=(40, 16) strides=(1, 40) offset=0])
-  k0:
-    for i0 in 64:
-      for i1 in 16:
-        out0[i0, i1] = tanh((t0[i0, i1] + in2[i1]))"""
-
-
-def test_running_total_as_text():
-    function = lambda x: cumulative.cumsum_p.bind(prim.exp(x), axis=0, reverse=True)
-    assert str(check(function, floats(4, 6))) == """\
-program main(in0: f32[4,6]):
-  output out0: f32[4,6]
-  k0:
-    for i0 in 6:
-      r0 = 0.0
-      for i1 in scan 4:
-        r0 += exp(in0[((i1 * -1) + 3), i0])
-        out0[(i1 * -1) + 3, i0] = r0"""
 
 
 def test_binary():
