@@ -189,10 +189,6 @@ def test_gradients_in_machine_code():
     agree(mj.grad(loss), x, backend="llvm", tolerance=1e-5)
 
 
-def test_numba_takes_pairs():
-    agree(lambda x, y: x * y, x, y, backend="python")
-
-
 @pytest.mark.chapter(24)
 def test_threads_share_complex_numbers():
     z = numbers(300, 400)

@@ -184,11 +184,6 @@ def test_what_depends_on_an_order_or_on_a_function_stays(free, name):
     assert min(counts) >= calls.MANY and not hasattr(f, "traces")
 
 
-def test_complex_numbers_stay(free):
-    f, a = fresh(jnp.isclose), jnp.asarray(x) * 1j
-    assert min(steps_of(lambda: f(a, a)) for _ in range(4)) >= calls.MANY
-
-
 def test_what_needs_values_stays(free):
     f, a = fresh(jnp.unique), jnp.asarray(x)
     assert [len(f(a)), len(f(a[:2])), len(f(a))] == [6, 2, 6]

@@ -20,7 +20,6 @@ from minijit.stablehlo.arrays import rules, unsupported
 from minijit.stablehlo.programs import program_rules
 from minijit.stablehlo.text import constant_text, element_type
 from minijit.trace.core import Primitive, eval_rules
-from tests.bench.bench_products import griffin
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -233,14 +232,6 @@ programs = [
 @pytest.mark.oracle
 def test_branches_loops_and_their_gradients():
     agree(*together(programs), tolerance=1e-5)
-
-
-@pytest.mark.oracle
-def test_the_griffin_block_with_its_gradient():
-    shapes = dict(left=(4, 6), right=(4, 6), conv=(4, 1, 6), gate=(6, 6), decay=(6, 6))
-    shapes["out"] = (6, 4)
-    p = {key: data(*shape).astype("f4") for key, shape in shapes.items()}
-    agree(minijit.value_and_grad(griffin(minijit)), p, data(2, 5, 4).astype("f4"))
 
 
 # ---- the text, and what is refused

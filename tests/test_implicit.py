@@ -244,40 +244,6 @@ def jax():
     jax.config.update("jax_enable_x64", False)
 
 
-def both(jax, f, *args, derivatives=True):
-    """f(lax, *args) gives the same values, types and derivatives in both libraries.
-    (Derivatives are strongly typed here, and weakly in JAX if the argument is.)"""
-    results = []
-    for lib in (mj, jax):
-        one = lambda *args, lib=lib: f(lib.lax, *args)
-        total = lambda *args, one=one: one(*args).sum()
-        every = tuple(range(len(args)))
-
-        def derived(*args, lib=lib, one=one, total=total, every=every):
-            grad, jvp = lib.grad(total, every)(*args), lib.jvp(one, args, args)
-            return one(*args), grad, jvp, lib.hessian(total)(*args)
-
-        # One function to compile; JAX would compile each step of it by itself.
-        found = lib.jit(derived if derivatives else one)(*args)
-        results.append(lib.tree_util.tree_leaves([one(*args), found]))
-    for i, (got, want) in enumerate(zip(*results, strict=True)):
-        assert (got.shape, got.dtype) == (want.shape, want.dtype)
-        assert got.weak_type == want.weak_type or i > 1
-        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.oracle
-def test_as_in_jax(jax):
-    f32 = np.float32
-    both(jax, cube_root, 5.0)
-    both(jax, cube_root, np.float64(5.0))
-    both(jax, symmetric_solve, spd, rhs)
-    both(jax, general_solve, skew, rhs)
-    both(jax, general_solve, skew.astype(f32), rhs.astype(f32), derivatives=False)
-    both(jax, lambda lib, b: lib.custom_linear_solve(
-        lambda x: 2 * x, b, lambda f, b: b / 2, symmetric=True), 3.0)  # fmt: skip
-
-
 @pytest.mark.oracle
 def test_errors_are_those_of_jax(jax):
     solve = lambda f, x: x

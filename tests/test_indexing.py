@@ -191,14 +191,6 @@ def test_out_of_bounds_reads():
         assert take_index(y, 5, mode="fill").item() == fill
 
 
-def test_the_last_of_duplicate_writes_stays():
-    x, i = wrap(np.zeros(3, np.float32)), np.array([1, 1, 1])
-    new = np.array([5, 6, 7], np.float32)
-    assert np.asarray(update_index(x, i, new, lax.scatter)).tolist() == [0, 7, 0]
-    assert np.asarray(update_index(x, i, new, lax.scatter_add)).tolist() == [0, 18, 0]
-    assert np.asarray(update_index(x, i, new, lax.scatter_max)).tolist() == [0, 7, 0]
-
-
 def test_promotion_of_updates():
     x = wrap(np.arange(3, dtype=np.int8))
     assert np.asarray(update_index(x, 0, 100, lax.scatter_add)).tolist() == [100, 1, 2]

@@ -138,12 +138,6 @@ def test_what_a_later_total_reads_is_not_overwritten():
     assert not kept(after) and kept(other)
 
 
-def test_lanes():
-    x = floats(3, 12, 20)
-    totals = jax.jit(jax.vmap(lambda x: jnp.sum(x, 0)))(x)
-    np.testing.assert_allclose(totals, x.sum(1), 1e-5, 1e-5)
-
-
 @pytest.mark.chapter(25)
 @pytest.mark.parametrize("shape", [(700, 3000), (100, 30000), (40, 300, 300)])
 def test_large_ones_on_several_cores(shape, monkeypatch):

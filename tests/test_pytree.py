@@ -13,7 +13,6 @@ from minijit.trace.trees import paths, pytree
 from minijit.trace.trees.keys import keystr
 from minijit.trace.trees.paths import tree_flatten_with_path, tree_map_with_path
 from minijit.trace.trees.pytree import (
-    PyTreeDef,
     tree_flatten,
     tree_leaves,
     tree_map,
@@ -306,11 +305,6 @@ def test_partial_of_a_partial():
     assert tree_structure(part) == tree_structure(Partial(inner, 2))
     nested = Partial(Partial(inner, 1), 2)
     assert tree_leaves(nested) == [1, 2] and nested() == ("fast", 1, 2)
-
-
-def test_the_public_names_are_the_same_functions():
-    assert tree.map is tree_util.tree_map
-    assert tree_util.PyTreeDef is PyTreeDef
 
 
 keys = st.sampled_from("abcd")

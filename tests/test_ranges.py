@@ -88,13 +88,6 @@ def test_what_stays_whole(case):
     assert choices(arrange(kernel.body))[1] == 1
 
 
-def test_the_setting_decides():
-    f, *args, _ = CASES["pad"]
-    kernel, = lower(mj.make_jaxpr(f)(*args)).kernels
-    with mj.config.override("fusion", mj.config.fusion.but(most_ranges=2)):
-        assert choices(arrange(kernel.body))[1] == 1
-
-
 @pytest.mark.parametrize("cores, loops", [(1, 2), (2, 2), (4, 1)])
 def test_a_long_loop_of_single_elements_is_one_for_several_cores(
     cores, loops, monkeypatch

@@ -206,10 +206,6 @@ after_loops = [
 ]
 
 
-def test_branches_and_loops():
-    assert run_loops() == after_loops
-
-
 def test_branches_and_loops_in_jit():
     assert run_loops(mj.jit) == after_loops
 

@@ -225,33 +225,3 @@ def seed(w, x, max_steps, wrap):
     cond_fun = lambda val: val[1] < 8
     body_fun = lambda val: (jnp.tanh(w @ forward_p.bind(val[0])), val[1] + 1)
     return jnp.sum(bounded_while_loop(cond_fun, body_fun, (x, 0), max_steps, wrap)[0])
-
-
-def seed_costs(max_steps, wrap):
-    """(gradient, evaluations forward, backward, bytes kept)"""
-    f = lambda w, x: seed(w, x, max_steps, wrap)
-    gradient, forward, backward = count(mj.grad(f, argnums=(0, 1)), weights, start)
-    kept = sum(x.nbytes for x in mj.tree.leaves(mj.vjp(f, weights, start)[1]))
-    return gradient, forward, backward, kept
-
-
-def seed_reference():
-    f = lambda w, x: jnp.sum(run_seed(w, x))
-    return mj.grad(f, argnums=(0, 1))(weights, start)
-
-
-def run_seed(w, x):
-    for _ in range(8):
-        x = jnp.tanh(w @ x)
-    return x
-
-
-@pytest.mark.parametrize("max_steps", [8, 64, 256, 1024])
-def test_seed_costs_what_was_run(max_steps):
-    gradient, forward, backward, kept = seed_costs(max_steps, lambda f: f)
-    for a, b in zip(gradient, seed_reference(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10)
-    assert (forward, backward) == (8, 8)
-    smallest = seed_costs(8, lambda f: f)[3]
-    # A predicate and a count for each level that is nested around it, and no more.
-    assert kept <= smallest + 64 * int(np.log2(max_steps / 8))

@@ -231,22 +231,6 @@ def test_other_dtypes(dtype):
     agree(f, (x,), "llvm", 2e-2 if x.dtype.itemsize == 2 else 1e-5)
 
 
-@pytest.mark.chapter(23)
-@pytest.mark.parametrize("backend", ["plain", "llvm"])
-def test_in_the_steps_of_a_loop(backend):
-    x, labels, mask = batch()
-
-    def train(scales):
-        def step(scales, _):
-            loss = lambda s: mean_of_some(picked)(x * s[:, None], labels, mask)
-            value, gradient = mj.value_and_grad(loss)(scales)
-            return scales - 0.5 * gradient, value
-
-        return lax.scan(step, scales, None, 7)
-
-    agree(train, (np.ones(24, "f4"),), backend, 1e-4)
-
-
 @pytest.mark.chapter(26)
 @pytest.mark.parametrize("rows", of_rows)
 def test_a_grid_has_a_second_kernel_for_them(rows):

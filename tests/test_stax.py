@@ -8,7 +8,6 @@ import minijit as mj
 import minijit.experimental.stax as stax
 import minijit.numpy as jnp
 from minijit import random
-from minijit.example_libraries import stax as new_stax
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -63,13 +62,6 @@ def test_layers_are_jax_s(row):
     z = jax_apply(jax_params, x, rng=jax.random.PRNGKey(1))
     assert y.shape == z.shape and ("FanIn" in layer or y.shape == tuple(got))
     np.testing.assert_allclose(y, z, rtol=2e-5, atol=2e-5)
-
-
-def test_both_names():
-    assert stax.Dense is new_stax.Dense
-    names = """serial parallel shape_dependent elementwise Dense GeneralConv Conv Relu
-    GeneralConvTranspose Flatten FanInSum glorot randn logsoftmax""".split()
-    assert all(hasattr(stax, name) for name in names)
 
 
 def test_dropout_wants_a_key():

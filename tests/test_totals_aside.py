@@ -104,15 +104,6 @@ def test_functions_of_totals_of_functions():
     np.testing.assert_allclose(mj.jit(f)(x), np.log(np.exp(x).sum(-1)), 1e-5)
 
 
-def test_the_setting_decides():
-    f, *args = CASES["product"]
-    kernel = kernel_of(f, *args)
-    found = {d.rule: d for d in decisions_about(kernel, arrange)}
-    assert found["totals aside"].numbers == {"terms": 20, "functions": 1, "totals": 64}
-    with mj.config.override("fusion", mj.config.fusion.but(terms_aside=19)):
-        assert not local_buffers(arrange(kernel.body))
-
-
 def test_no_functions_no_loops():
     f = lambda x: x.sum(-1) * 2 + 1
     kernel = kernel_of(f, mj.ShapeDtypeStruct((100, 10), "float32"))

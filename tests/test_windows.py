@@ -96,17 +96,6 @@ def test_reduce_window_against_a_loop(name, dtype):
         same(found, reduced(x, ufunc, init, *args), (shape, args))
 
 
-def test_reduce_window_by_any_function():
-    rng = random.Random(2)
-    for _ in range(12):
-        shape, args = window_case(rng)
-        x = integers(rng, shape)
-        found = lax.reduce_window(wrap(x), 2.0, lax.add, *args)
-        same(found, reduced(x, np.add, 2, *args), (shape, args))
-        found = lax.reduce_window(wrap(x), 1.0, lambda a, b: lax.max(a, b), *args)
-        same(found, reduced(x, np.maximum, 1, *args), (shape, args))
-
-
 def test_padding_by_name():
     assert lax.padtype_to_pads((7, 8), (3, 4), (2, 3), "SAME") == [(1, 1), (1, 1)]
     assert lax.padtype_to_pads((6,), (3,), (2,), "SAME") == [(0, 1)]
