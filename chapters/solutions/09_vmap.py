@@ -24,14 +24,22 @@ def check_rotate_rule(rotate_rule):
     shape_rules[rotate_p] = lambda x, *, axis, shift: x
     batch_rules[rotate_p] = partial(rotate_rule, rotate_p)
     x = jnp.arange(24.0).reshape(2, 3, 4)
-    for lane_axis in range(3):
+
+    def in_lanes(lanes_on, axis):
+        return mj.vmap(partial(rotate_p.bind, axis=axis, shift=1), lanes_on, lanes_on)
+
+    def rotated(lanes_on, axis):
+        return in_lanes(lanes_on, axis)(x)
+
+    def equations(lanes_on, axis):
+        program = mj.make_jaxpr(in_lanes(lanes_on, axis))(x)
+        return [str(e.primitive) for e in program.eqns]
+
+    for lanes_on in range(3):
         for axis in range(2):
-            f = partial(rotate_p.bind, axis=axis, shift=1)
-            got = mj.vmap(f, lane_axis, lane_axis)(x)
-            rolled = axis + (axis >= lane_axis)
-            assert np.array_equal(got, np.roll(np.asarray(x), 1, rolled))
-            jaxpr = mj.make_jaxpr(mj.vmap(f, lane_axis, lane_axis))(x)
-            assert len(jaxpr.eqns) == 1, "the lanes need not move"
+            shifted = axis + (axis >= lanes_on)
+            assert np.array_equal(rotated(lanes_on, axis), np.roll(x, 1, shifted))
+            assert equations(lanes_on, axis) == ["rotate"]  # the lanes need not move
     f = partial(rotate_p.bind, axis=0, shift=2)
-    got = mj.vmap(mj.vmap(f))(x)
-    assert np.array_equal(got, np.roll(np.asarray(x), 2, 2))
+    twice = mj.vmap(mj.vmap(f))(x)
+    assert np.array_equal(twice, np.roll(x, 2, 2))

@@ -180,6 +180,44 @@ def operands_of_loops() -> None:
     ax.set(xlim=(-3.2, 12.6), ylim=(-2.6, 0.5))
 
 
+def lanes() -> None:
+    """Chapter 9: an array with four lanes on axis 1, and what the function sees."""
+    ax = style.blank(None, 8, 1.9)
+    for column in range(4):
+        for row in range(3):
+            text = str(4 * row + column)
+            style.box(ax, 0.6 * column, -row, text, style.LANES)
+            style.box(ax, 6 + 1.6 * column, -row, text, style.LANES)
+    ax.text(0.9, 1, "the value, of shape (3, 4)", ha="center", va="center")
+    ax.text(8.4, 1, "four lanes, each of shape (3,)", ha="center", va="center")
+    style.arrow(ax, (2.7, -1), (4.9, -1))
+    ax.set(xlim=(-1.2, 12), ylim=(-2.6, 1.3))
+
+
+def lined_up() -> None:
+    """Chapter 9: a box for each axis of the operands and the result of `x * y`."""
+    three, lane, one = ("3", style.INK), ("4", style.LANES), ("1", style.INK)
+    full = [three, lane]
+    ax = style.blank(None, 9, 2.6)
+    for y, (label, given, stretched) in enumerate(
+        (
+            ("lanes on the same axis", full, full),
+            ("lanes elsewhere", [lane, three], full),
+            ("no lanes", [three], [three, one]),
+            ("a scalar in each lane", [lane], [one, lane]),
+        )
+    ):
+        ax.text(-0.8, -y, label, ha="right", va="center")
+        for start, axes in (0, full), (3, given), (6, stretched), (9, full):
+            for i, (size, color) in enumerate(axes):
+                style.box(ax, start + 0.8 * i, -y, size, color)
+        ax.text(2.1, -y, "·", ha="center", va="center")
+        if given != stretched:
+            style.arrow(ax, (4.4, -y), (5.4, -y))
+        ax.text(7.9, -y, "=", ha="center", va="center")
+    ax.set(xlim=(-3.6, 11), ylim=(-3.5, 0.5))
+
+
 def products_in_lanes() -> None:
     """Chapter 9: a box for each axis of the operands and the result of `w @ x`."""
     two, one, plain = style.TANGENT, style.LANES, style.INK
@@ -295,6 +333,23 @@ def draw_held(layers: int, first: int, now: int) -> set[int]:
     if now < first + half:
         return {first} | draw_held(half, first, now)
     return {first, first + half} | draw_held(half, first + half, now)
+
+
+def a_loop_in_two() -> None:
+    """Chapter 13: ten steps, reversed with two slots and three runs of each step."""
+    ax = style.blank(None, 9, 1.8)
+    for step in range(10):
+        held = step in (0, 6)
+        style.box(ax, step, 0, str(step), style.RESIDUAL if held else style.INK)
+    style.arrow(ax, (0, 0.5), (6, 0.5), style.PRIMAL)
+    ax.text(3, 0.75, "run forward once", ha="center", color=style.PRIMAL)
+    for start, end, text in (
+        (0, 5, "then these six: two slots, two runs left"),
+        (6, 9, "first these four:\none slot, three runs"),
+    ):
+        ax.plot((start - 0.2, end + 0.2), (-0.6, -0.6), color=style.INK, lw=1)
+        ax.text((start + end) / 2, -0.85, text, ha="center", va="top")
+    ax.set(xlim=(-0.8, 10.5), ylim=(-1.9, 1.2))
 
 
 def schedules(

@@ -3,6 +3,7 @@
     images, labels = digits()   # chapter 3's, from there on
     data_file("digits.csv")     # where it is, whatever folder the notebook runs in
     cross_entropy(scores, labels)    # chapter 8's, in 10 and 11
+    peak(run)                   # chapters 12 and 13: the most memory held at a time
     python_source(jaxpr)        # chapter 6: a line of Python for each equation
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
     print_loops(program)        # chapter 15: a lowered program, before it can print
@@ -13,7 +14,8 @@ What they use of the library comes when they are called: it may not be built bef
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -62,6 +64,16 @@ def cross_entropy(scores: Any, labels: Any) -> Any:
     scores = scores - scores.max(1, keepdims=True)
     logp = scores - jnp.log(jnp.exp(scores).sum(1, keepdims=True))
     return -(logp * labels).sum(1).mean()
+
+
+def peak(run: Callable[[], object]) -> float:
+    """The most KiB that are held at a time while `run()` runs, NumPy's arrays too."""
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1] / 1024
+    finally:
+        tracemalloc.stop()
 
 
 def python_source(jaxpr: Any) -> str:

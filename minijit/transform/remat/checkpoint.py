@@ -96,16 +96,20 @@ def choose_saved(forward, residuals, policy):
 def cut_jaxpr(closed, nonzero, policy):
     """Decide what to save, and cut: -> `Cut`."""
     n = len(closed.out_avals)
+    # Steps 1 and 2: the residuals.
     parts = linearize_jaxpr(inline_calls(closed), nonzero, none_of(n))
     forward, linear = parts.forward.jaxpr, parts.linear.jaxpr
     residuals = parts.residuals(forward.invars, forward.outvars[n:])
+    # Step 3: what to save.
     saved, renamed = choose_saved(forward, residuals, policy)
+    # Step 4: the slice.
     given = (*forward.constvars, *forward.invars, *saved)
     again = without_names(forward.eqns, renamed, saved)
     residuals = [renamed.get(v, v) for v in residuals]
     eqns, needed = needed_equations(again, residuals, given)
     saved = [v for v in saved if v in needed]
     inputs = tuple(i for i, v in enumerate(forward.invars) if v in needed)
+    # Step 5: one jaxpr of the slice and of the linear equations.
     kept = [*(forward.invars[i] for i in inputs), *saved]
     names, tangents = split(linear.invars, len(residuals))
     substitute = dict(zip(names, residuals, strict=True))
