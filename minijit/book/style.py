@@ -329,6 +329,7 @@ def graph(
                 boxes[id(node)] = box(axis, x, y, text, color(node) if color else INK)
     home |= {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     ends = [v for v in dict.fromkeys(jaxpr.outvars) if v in home]
+    ends.sort(key=lambda v: boxes[id(home[v])].get_position()[0])  # no arrows cross
     depth = len(rows) if upward else -len(rows)
     wide = max(len(row) for row in [*rows, ends]) / 2 + 0.2
     axis.set(xlim=(-wide, wide), ylim=(min(0, depth) - 0.5, max(0, depth) + 0.5))

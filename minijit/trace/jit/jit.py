@@ -19,9 +19,7 @@ from ..types import Args, JitOptions, Result, Traced
 from collections.abc import Callable, Iterable
 from typing import Any, overload, Unpack
 import functools
-from dataclasses import dataclass
 
-from ..arguments import leaf_avals
 from ..array import shape_rules
 from ..base.config import config
 from ..base.turns import Turn, lock, one_at_a_time, turns
@@ -30,20 +28,18 @@ from ..jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr, trace_to_jaxpr
 from ..jaxprs.memory import forget_jaxprs, memoised
 from ..primitives import as_array
 from ..trees.paths import tree_flatten_with_path
-from ..trees.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from ..trees.pytree import tree_flatten, tree_unflatten
 from .captures import capture_rules, find_captures
 from .donation import donated_leaves, handing, renewed
 from .jitted import Jitted, Upkeep
-from .refs import RefsInside, RefsOutside
+from .refs import RefsInside
 from .results import check_results, trace_is_over
-from .retrace import Recording, TraceRecord, Traces
+from .retrace import Recording
 from .signature import (
-    Options,
     aval_of_leaf,
     check_options,
     flatten_arguments,
     leaf_key,
-    leaf_names,
     sort_arguments,
     static_key,
 )
@@ -145,7 +141,6 @@ def closed_over(jaxpr, consts):
     return closed, tuple(x for _, x in outer)
 
 
-@dataclass(eq=False)
 class Entry(Upkeep):
     """One trace of a function, and the two ways to use it.
 
@@ -155,16 +150,6 @@ class Entry(Upkeep):
       tracers: values of enclosing traces that it uses; they lead `closed`'s inputs.
       out_tree: the structure of the result.
     """
-
-    name: str
-    closed: ClosedJaxpr
-    tracers: tuple
-    out_tree: PyTreeDef
-    refs: RefsOutside | None
-    record: TraceRecord
-    traces: Traces
-    options: Options
-    donated: tuple
 
     def __call__(self, leaves):
         """The function's result for the leaves of its arguments."""
@@ -202,8 +187,7 @@ class JitFunction(Jitted[Args, Result]):
         try:
             key = tree, tuple(map(leaf_key, leaves)), statics, config.trace_key()
         except TypeError:
-            call = call or sort_arguments(options, args, kwargs)
-            leaf_avals(leaves, leaf_names(self.function, call), self.function)
+            self.check_leaves(call or sort_arguments(options, args, kwargs), leaves)
             raise
         entry = self.entries.get(key)
         if entry is None or self.is_stale(key):

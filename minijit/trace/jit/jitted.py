@@ -14,17 +14,21 @@ import sys
 import time
 import types
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
-from ..arguments import function_name
+from ..arguments import function_name, leaf_avals
 from ..base.config import config, jit_is_disabled
 from ..base.frames import leave_out_frames
 from ..base.turns import Turn, lock, turns
 from ..core import BottomTrace, current, result_checks
+from ..jaxprs.jaxpr import ClosedJaxpr
+from ..trees.pytree import PyTreeDef
 from ..types import Args, Result
 from .donation import delete_donated, donations, passed_on, refuse_twice, renewed
-from .retrace import finished, log_compile, trace_list
-from .signature import sort_arguments
+from .refs import RefsOutside
+from .retrace import TraceRecord, Traces, finished, log_compile, trace_list
+from .signature import Options, leaf_names, sort_arguments
 from .stale_globals import globals_changed, watches_globals
 from .stores import Shortcuts, Table, generation, missed
 
@@ -32,30 +36,32 @@ if TYPE_CHECKING:
     from ..api.stages import Lowered
 
 
+@dataclass(eq=False)
 class Upkeep:
-    """What an `Entry` does for the arrays that it is given, and for threads.
+    """What an `Entry` keeps, and what it does for its arrays and for threads.
 
     Attributes:
+      name, closed, tracers, out_tree: see `Entry`.
+      refs: the mutable arrays that it uses, or None.
       record, traces: its row in `traces`, which is kept for the functions to come.
       options: the function's.
       donated: one bool a leaf.
-      refs: the mutable arrays that it uses, or None.
       donations: what becomes of donated leaves.
       executable: what the executor made of the jaxpr, once it was asked.
       renewed: positions of results that need objects of their own.
     """
 
     name: str
-    closed: Any
+    closed: ClosedJaxpr
     tracers: tuple
-    out_tree: Any
-    record: Any
-    traces: Any
-    options: Any
+    out_tree: PyTreeDef
+    refs: RefsOutside | None
+    record: TraceRecord
+    traces: Traces
+    options: Options
     donated: tuple
-    refs: Any
-    executable: Any = None
-    renewed: tuple = ()
+    executable: Any = field(default=None, init=False)
+    renewed: tuple = field(default=(), init=False)
 
     def __post_init__(self):
         if self.refs is not None:
@@ -178,6 +184,10 @@ class Jitted(Generic[Args, Result]):
             leave_out_frames(error, sys._getframe(1))
             raise
         return result
+
+    def check_leaves(self, call, leaves):
+        """A TypeError that names the argument of a call that is no array, if one is."""
+        leaf_avals(leaves, leaf_names(self.function, call), self.function)
 
     def remember(self, key, entry, captures, era):
         """Put an entry into this wrapper's own table."""

@@ -189,9 +189,6 @@ class Described:
         return PyTreeDef(tuple(node for part in parts for node in part))
 
 
-# chapter 5
-
-
 class Leaf:
     """The type of the nodes that stand for leaves."""
 
@@ -213,6 +210,7 @@ class Node(NamedTuple):
 leaf_node = Node(Leaf, None, 0)
 
 
+# chapter 5
 def tree_flatten(
     tree: PyTree, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[Any], PyTreeDef]:
