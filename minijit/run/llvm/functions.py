@@ -82,7 +82,7 @@ class FunctionCalls:
       used: the keys of the functions it calls, see `function_text`.
       declared: the declarations of what else it calls.
       for_host: whether it writes for the machine that it runs on.
-      halves: {a register with a float16 that the machine converted: one with its bits}.
+      halves: {(dtype, a register with such a 16-bit float): one with its bits}.
     """
 
     used: dict
@@ -108,12 +108,16 @@ class FunctionCalls:
             bits, half, wide = self.half_types()
             number = self.do(f"bitcast {bits} {value} to {half}")
             number = self.do(f"fpext {half} {number} to {wide}")
-            self.halves[number] = value
-            return number
-        return self.call((f"{dtype.name}_value", (UINT16,), FLOAT32), [value])
+        else:
+            key = f"{dtype.name}_value", (UINT16,), FLOAT32
+            number = self.call(key, [value])
+        self.halves[dtype, number] = value
+        return number
 
     def encode(self, dtype, value):
-        """The bits of the nearest 16-bit float."""
+        """The bits of the nearest 16-bit float; what is one already has them."""
+        if (dtype, value) in self.halves:
+            return self.halves[dtype, value]
         if self.for_host and converts(dtype):
             bits, half, wide = self.half_types()
             self.declared[DOUBLE_TO_HALF] = None

@@ -92,7 +92,7 @@ def extreme(words):
     plain = intrinsic(words)
 
     def row(writer, name, expr, values):
-        bits = [writer.halves.get(value) for value in values]
+        bits = [writer.halves.get((FLOAT16, value)) for value in values]
         if None in bits or writer.type(UINT16) != "i16":
             return plain(writer, name, expr, values)
 
