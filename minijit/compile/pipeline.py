@@ -75,6 +75,7 @@ expansions = Stage(
     "in_wide_floats",  # products and convolutions of halves
     "direct_convolutions",  # as loops of our own
     "patches",  # other convolutions, as products
+    "windows_in_bounds",  # of arrays that have their padding
     "in_real_products",  # products of complex numbers
     "few_largest",  # in passes over rows
     "with_own_results",  # an array for each result

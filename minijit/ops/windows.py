@@ -23,10 +23,12 @@ from ..compile.loops.scalars import BOOL, wide_dtype
 from ..compile.lower.choices import both, undilated
 from ..compile.lower.elements import affine, total_over, widen
 from ..compile.lower.walk import Elements, lower_rules, new_axis
+from ..compile.pipeline import expansions
 from ..trace import dtypes, primitives as lax, slicing
 from ..trace.api.calls import underlying
 from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.core import Primitive, Tracer, eval_rules
+from ..trace.jaxprs.jaxpr import Var
 from ..trace.numpy_values import highest, lowest
 from ..trace.remainders import rem
 from ..trace.shape_checks import (
@@ -43,6 +45,7 @@ from ..transform.batching.windows import inserted
 from ..transform.derivatives import linearize
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
+from ..transform.equations import everywhere, written_out
 from . import scatter
 
 reduce_window_sum_p = Primitive("reduce_window_sum")
@@ -451,7 +454,7 @@ batch_rules |= {p: partial(window_batch, p) for p in reduced_by}
 
 
 def window_lower(name):
-    """The row of a reduction over windows; what is not there does not count."""
+    """The rule of a reduction over windows; what is not there does not count."""
 
     def rule(
         out, index, x, *, window_dimensions, window_strides, padding, base_dilation,
@@ -472,7 +475,51 @@ def window_lower(name):
         value = op("select", inside, widen(x[tuple(where)]), start)
         return op("convert", total_over(name, over, value), dtype=out.dtype)
 
-    return Elements(rule, total=True)
+    return rule
 
 
-lower_rules |= {p: window_lower(m.loop) for p, m in reduced_by.items()}
+class Windows(Elements):
+    """The row of such a reduction: a padded array is one in memory."""
+
+    def lower(self, walk, eqn):
+        atom, = eqn.invars
+        made = walk.made_by.get(atom) if isinstance(atom, Var) else None
+        if made and made.primitive is slicing.pad_p:
+            walk.stored.setdefault(atom, ("windows", "windows read it many times"))
+        walk.value(eqn, self)
+
+
+lower_rules |= {
+    p: Windows(window_lower(m.loop), total=True) for p, m in reduced_by.items()
+}
+
+
+def in_bounds(eqn):
+    """Windows that hang over, as windows of a padded array, which is stored; or None.
+
+    Whether an element is there would be asked once for each place of a window, and a
+    loop along memory be cut into as many ranges, or into none.  What hangs over along
+    one other axis only is the same for a whole row; and elements that lie apart are not
+    loaded as vectors either way.
+    """
+    if eqn.primitive not in reduced_by or {*eqn.params["base_dilation"]} - {1}:
+        return None
+    over = [d for d, pair in enumerate(eqn.params["padding"]) if any(pair)]
+    last = eqn.invars[0].aval.ndim - 1
+    apart = eqn.params["window_strides"][last:] != (1,)
+    if apart or over == [d for d in over[:1] if d != last]:
+        return None
+    return written_out(eqn, padded_first, primitive=eqn.primitive)
+
+
+def padded_first(x, *, primitive, padding, **params):
+    """A reduction over windows of an array with its padding."""
+    name = reduced_by[primitive].loop
+    nothing, = start_values(Reduce(name, (), (Const(0, x.dtype),)))
+    config = [(*pair, 0) for pair in padding]
+    x = pad(x, lax.full((), nothing.value, x.dtype), config)
+    pads = ((0, 0),) * x.ndim
+    return primitive.bind(x, padding=pads, **params)
+
+
+expansions |= {"windows_in_bounds": everywhere(in_bounds)}
