@@ -144,6 +144,20 @@ def test_every_16_bit_float_is_read_and_written(name, monkeypatch):
     assert np.array_equal(found.view("u2")[~nan], wanted.view("u2")[~nan])
 
 
+@pytest.mark.parametrize(("name", "rounding"), [
+    ("float16", "fptrunc"), ("bfloat16", "fcmp une"),
+])  # fmt: skip
+def test_what_is_stored_is_rounded_once(name, rounding):
+    """The bits of the last result were at hand, and found anew from the float32."""
+    f = lambda x, y: x * y + y
+    x = jnp.linspace(-3, 3, 4096, dtype=name)
+    text = mj.jit(f).lower(x, x).compile().as_text("llvm")
+    text = text[text.index("define void @kernel") :].partition("\n}")[0]
+    assert text.count(rounding) == 2
+    copied = mj.jit(lambda x: jnp.concatenate([x, x])).lower(x).compile()
+    assert rounding not in copied.as_text("llvm").partition("define void @kernel")[2]
+
+
 def test_float16s_are_vectors_of_16_bits():
     f = lambda x: jnp.where(x > 0.5, x * 1.01 + 0.1, -x)
     x = jnp.linspace(0, 1, 4096, dtype="float16")

@@ -555,6 +555,49 @@ def test_functions_beside_a_scatter_have_a_loop_of_their_own():
         np.testing.assert_allclose(mj.jit(function)(x, i), wanted, 1e-4, 1e-4)
 
 
+def test_places_that_take_long_are_found_before_the_scatter():
+    """A search for the place of each number went on one number at a time."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(5_000, 2)), "float32")
+    bins = jnp.linspace(-3, 3, 21)
+    f = lambda x: jnp.zeros(22).at[jnp.searchsorted(bins, x[:, 0])].add(x[:, 1])
+    g = lambda x: jnp.zeros((5, 9)).at[
+        jnp.clip(jnp.floor(x[:, 0] * 2 + 3).astype(int), 0, 4),
+        jnp.floor(x[:, 1] * 3 + 4).astype(int),
+    ].add(1.0, mode="drop")  # fmt: skip
+    for function in (f, g):
+        found = mj.explain(function, x).decisions
+        aside, = (d for d in found if d.rule == "functions aside")
+        assert aside.numbers["functions"] == {f: 1, g: 2}[function]
+        with mj.disable_jit():
+            wanted = function(x)
+        np.testing.assert_allclose(mj.jit(function)(x), wanted, 1e-5, 1e-5)
+    # What is short is not: it would be written and read.
+    i = jnp.asarray(rng.integers(-22, 22, 5_000))
+    short = lambda i, x: jnp.zeros(22).at[i].add(x[:, 1])
+    rules = [d.rule for d in mj.explain(short, i, x).decisions]
+    assert "functions aside" not in rules
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_parts_that_are_turned_are_nests_of_their_own(dim):
+    """A loop along memory went through one part after the other, and none in panels."""
+    f = lambda x, y: jnp.concatenate([x.T, y.T], dim)
+    program = program_of(f, (of(480, 224), of(480, 224)))
+    found = {c.recipe: c for c in candidates(*program.kernels)}
+    assert len(found[f"parts {dim}"].bodies) == 2
+    if dim:
+        kernels = choose.chosen_for(program, Machine("x86-64-v4")).kernels
+        assert len(kernels) == 2
+    x, y = numbers(480, 224), numbers(480, 224)
+    np.testing.assert_array_equal(mj.jit(f)(x, y), np.concatenate([x.T, y.T], dim))
+    # Parts that run as they are stored gain nothing.
+    g = lambda x, y: jnp.concatenate([x, y], dim)
+    program = program_of(g, (of(480, 224), of(480, 224)))
+    found = candidates(*program.kernels)
+    assert not [c for c in found if c.recipe.startswith("parts")]
+
+
 @pytest.mark.parametrize("f", [
     lambda x: nn.softmax(x, 0),
     lambda x: mj.grad(lambda x: (nn.logsumexp(x, 1) ** 2).sum())(x),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from harness import alike, refused
 
+import minijit as mj
 from minijit import lax
 from minijit.ops import convolution
 from minijit.trace.array import wrap
@@ -94,6 +95,28 @@ def test_reduce_window_against_a_loop(name, dtype):
         x = np.abs(integers(rng, shape)).astype(dtype)
         found = lax.reduce_window(wrap(x), wrap(init), getattr(lax, name), *args)
         same(found, reduced(x, ufunc, init, *args), (shape, args))
+
+
+@pytest.mark.chapter(16)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
+def test_windows_that_hang_over_are_of_a_padded_array(dtype):
+    """Loops were cut wherever an element of a window is no longer there, or not cut."""
+    rng, x = random.Random(3), np.random.default_rng(0).integers(0, 9, (40, 50))
+    x = wrap(x.astype("float32")).astype(dtype)
+    low = lowest(x.dtype)
+    f = lambda x: lax.reduce_window(x, low, lax.max, (5, 4), (1, 1), "SAME")
+    text = mj.jit(f).lower(x).compile().as_text()
+    assert "maximum(minimum(" not in text
+    assert " if " not in text
+    pads = [(2, 2), (1, 2)]
+    args = (5, 4), (1, 1), pads, (1, 1), (1, 1)
+    wanted = reduced(np.asarray(x), np.maximum, low, *args)
+    same(mj.jit(f)(x), wanted, dtype)
+    for _ in range(12):
+        shape, args = window_case(rng)
+        x = integers(rng, shape).astype("int32")
+        g = lambda x, args=args: lax.reduce_window(x, 0, lax.add, *args)
+        same(mj.jit(g)(wrap(x)), reduced(x, np.add, 0, *args), (shape, args))
 
 
 def test_padding_by_name():

@@ -10,14 +10,21 @@ from dataclasses import dataclass, replace
 
 from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
-from ..loops.contents import loads_of, only_sets, perfect, stored_in, totals_in
+from ..loops.contents import (
+    loads_of,
+    only_sets,
+    perfect,
+    stored_in,
+    stores_in,
+    totals_in,
+)
 from ..loops.expressions import Axis, Load, Reduce
 from ..loops.graphs import postorder
 from ..loops.statements import For, expressions, nested, replaced
 from ..settings import config
 from .columns import in_rows
 from .machine import Machine
-from .nests import in_long_rows, nest_of, stride_along
+from .nests import in_long_rows, nest_of, runs_along, stride_along
 from .primitives import (
     Nest,
     NotAllowed,
@@ -29,12 +36,14 @@ from .primitives import (
     may_reorder,
     reordered,
 )
-from .vector_loops import in_first_places
+from .vector_loops import cut_at, cuts_of, in_first_places
 
 # Rows and totals of at most so many steps are written out.  (A register of bytes.)
 SHORT = 16
 # At most so many operations: more would spill from any registers there are.
 MOST = 400
+# What is put together of more parts is stored part by part already.
+PARTS = 8
 # A nest that is cut into more is not priced: each would be a kernel to launch.
 NESTS = 64
 
@@ -70,6 +79,7 @@ def candidates(kernel, alone=frozenset()):
     whole = nest and len(nest[1]) == 1 and not totals_in(nest[1])
     if whole:
         yield from orders(*nest)
+        yield from in_parts(*nest)
     else:
         yield from distributed(kernel, alone)
 
@@ -84,6 +94,26 @@ def orders(axes, stores):
         if new.axes != nest.axes:
             name = "reorder" if not first else f"reorder {axes.index(first[0])}"
             yield Candidate(name, (new.body(),))
+
+
+def in_parts(axes, stores):
+    """One nest as one for each part of what it stores, which runs its own way.
+
+    In a concatenation of transposed arrays each is turned by itself.
+    """
+    for axis in axes:
+        cuts = cuts_of(axis, stores)
+        if not 0 < len(cuts) < PARTS:
+            continue
+        loop, = nested([axis, *(a for a in axes if a is not axis)], stores)
+        parts = tuple((part,) for part in cut_at(cuts, loop, {}))
+        if any(map(is_turned, parts)):
+            yield Candidate(f"parts {axes.index(axis)}", parts)
+
+
+def is_turned(body):
+    """Whether what is read runs another way than what is stored."""
+    return len({runs_along(a) for a in (*stores_in(body), *loads_of(body))}) > 1
 
 
 def distributed(kernel, alone):

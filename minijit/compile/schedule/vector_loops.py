@@ -43,7 +43,7 @@ from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
-from ..loops.scalars import BOOL, highest
+from ..loops.scalars import BOOL, INDEX, highest
 from ..loops.statements import For, Store, expressions, nested, replaced, statements
 from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
@@ -142,15 +142,19 @@ def with_aside(axis, values, body, length):
     return For(block, (For(first, tuple(fill)), For(second, done)))
 
 
-# ---- functions beside what goes to places that only a run knows
+# ---- what is beside stores at places that only a run knows
+
+# What takes fewer operations is done before it were written to memory and read.
+FEWEST = 4
 
 
 def with_functions_aside(body):
-    """Statements with functions in loops of their own, a block of them at a time.
+    """Statements with long expressions in loops of their own, a block at a time.
 
         for i in 1000:                    for b in 16:
-          y[at[i]] += exp(x[i])             for j in 64: side[j] = exp(x[b*64+j])
-                                            for j in 64: y[at[b*64+j]] += side[j]
+          y[at(i)] += exp(x[i])             for j in 64: place[j] = at(b*64+j)
+                                            for j in 64: side[j] = exp(x[b*64+j])
+                                            for j in 64: y[place[j]] += side[j]
     """
     result = []
     for stmt in body:
@@ -164,7 +168,7 @@ def with_functions_aside(body):
 
 
 def functions_aside(loop):
-    """An innermost loop with its functions before it, a block at a time, or None.
+    """An innermost loop with what is long before it, a block at a time, or None.
 
     That is where it stores at places that an array says, one after the other.
     """
@@ -174,29 +178,43 @@ def functions_aside(loop):
         return None
     if not any(math.isnan(strides_of(s).get(axis, 0)) for s in stores):
         return None
-    values = functions_before(stores, axis, stored_in(loop.body))
+    values = long_before(expressions(loop.body), axis, stored_in(loop.body))
     if not values:
         return None
     noted("functions aside", functions=len(values), elements=length)
     return with_aside(axis, values, loop.body, length)
 
 
-def functions_before(stores, axis, stored):
-    """The outermost functions that do not depend on what a loop stores."""
-    found, todo = {}, [s.value for s in stores]
+def long_before(exprs, axis, stored):
+    """The outermost long expressions that do not depend on what a loop stores."""
+    found, todo = {}, list(exprs)
     while todo:
         expr = todo.pop()
-        inside = postorder([expr])
-        if not any(is_function(e) and axis in e.free for e in inside):
+        if expr in found or axis not in expr.free:
             continue
+        inside = [e for e in postorder([expr]) if axis in e.free]
         loads = [e for e in inside if type(e) is Load]
         free = stored.isdisjoint(load.buffer for load in loads)
         # It is computed for all steps, those too that a condition keeps from storing.
-        if is_function(expr) and free and all(map(is_within, loads)):
+        if is_long(expr, inside) and free and all(map(is_within, loads)):
             found[expr] = None
         else:
             todo += expr.children()
     return list(found)
+
+
+def is_long(expr, inside):
+    """Whether an expression is worth a row of its own.
+
+    Places in memory are not, nor whether they are in bounds: they take more room, or
+    more instructions, than the integers that they come from.
+    """
+    if not isinstance(expr, Op) or expr.dtype in (INDEX, BOOL):
+        return False
+    if is_function(expr):
+        return True
+    plain = [e for e in inside if isinstance(e, Op) and e.dtype != INDEX]
+    return len(plain) >= FEWEST and not totals_within([expr])
 
 
 def is_within(load):
@@ -370,7 +388,17 @@ def ranges(loop, outermost):
         noted("one range", ranges=pieces, steps=steps)
         return [loop]
     noted("ranges", ranges=pieces)
-    result = []
+    return cut_at(cuts, loop, answers)
+
+
+def cut_at(cuts, loop, answers):
+    """The loops for the ranges of one between some numbers.
+
+    Args:
+      answers: {comparison: its answer in the first range}, if there are two of them.
+    """
+    axis, result = loop.axis, []
+    inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
     for start, end in zip([0, *cuts], [*cuts, axis.extent], strict=True):
         start = as_index(start)
         part = loop_over(op("sub", as_index(end), start))
@@ -383,7 +411,7 @@ def ranges(loop, outermost):
 
 loop_rules |= {
     "functions aside": (
-        True, "its functions have a loop of their own", "totals_aside"
+        True, "what is long has a loop of its own", "totals_aside"
     ),
     "totals aside": (
         True, "its functions have loops of their own", "terms_aside", "totals_aside"
