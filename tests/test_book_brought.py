@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -590,32 +589,3 @@ def test_show_finds_statements(book: Book):
         shown(f"{core} nothing")
     with pytest.raises(BookError, match="toy/no.py is no file of the library"):
         shown("toy/no.py x")
-
-
-def test_pages_of_tours_and_of_files(book: Book, tmp_path: Path):
-    pytest.importorskip("mistune")
-    out = tmp_path / "out"
-    done = book_toy.command(book.root, "html", "walk", "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    page = (out / "tours/walk.html").read_text(encoding="utf-8")
-    assert 'href="../02_trees.html"' in page and 'href="../index.html"' in page
-    assert 'href="../source/toy/trace/pytree.py.html"' in page
-    file = (out / "source/toy/trace/pytree.py.html").read_text(encoding="utf-8")
-    assert "flatten" in file and 'href="../../../index.html"' in file
-    index = (out / "index.html").read_text(encoding="utf-8")
-    assert "<h2>Tours</h2>" in index and 'href="tours/walk.html"' in index
-    assert "After chapter 2." in index
-
-
-def test_nbval_finds_tours(book: Book):
-    pytest.importorskip("nbval")
-    for c in book.notebooks():
-        assert run.run(book, c) == ""
-    assert check(book) == []
-    args = ["-q", "--nbval", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    env = {"PYTHONPATH": str(book_toy.REPO), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *args, "chapters/tours"],
-        cwd=book.root, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout

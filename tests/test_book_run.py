@@ -357,29 +357,6 @@ def test_commands(book: Book, tmp_path: Path):
     assert done.stderr == "there is no chapter 7; book.toml has 1, 1s, 2, 3\n"
 
 
-def test_html(book: Book, tmp_path: Path):
-    pytest.importorskip("mistune")
-    path = book.notebook(book.chapter("1s"))
-    notebook = load(path)
-    notebook["cells"][0]["source"] += "\nSee [trees](02_trees.ipynb#pairs)."
-    dump(notebook, path)
-    out = tmp_path / "out"
-    done = book_toy.command(book.root, "html", "1s", "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    made = sorted(p.name for p in out.glob("*.html"))
-    assert made == ["01s_more.html", "404.html", "index.html"]
-    page = (out / "01s_more.html").read_text(encoding="utf-8")
-    # In the side bar, and below the page; the contents in the bar on top.
-    links = {"01_values.html": 2, "index.html": 1, "02_trees.html": 2}
-    for file, count in links.items():
-        assert page.count(f'href="{file}"') == count, file
-    assert 'href="02_trees.html#pairs"' in page
-    assert "neg_p" in page
-    index = (out / "index.html").read_text(encoding="utf-8")
-    order = [index.index(c.stem + ".html") for c in book.chapters]
-    assert order == sorted(order)
-
-
 def test_html_makes_only_what_is_new(book: Book, tmp_path: Path):
     pytest.importorskip("mistune")
     out = tmp_path / "out"

@@ -145,17 +145,6 @@ def test_a_product_with_a_vector_is_loops_over_the_matrix_as_it_is(spec, dtype):
         assert not any("matmul(" in text for text in sources())
 
 
-def test_a_linear_recurrence_is_updated_in_place():
-    step = lambda h, ab: (ab[0] * h + ab[1],) * 2
-    f = lambda h, a, b: lax.scan(step, h, (a, b))
-    mj.clear_caches()
-    a = np.ones((4, 8), "f4")
-    agree(f, a[0], a, a)
-    text, = sources()
-    assert "np.empty" not in text
-    assert text.count("for ") == 3  # the first carry, and the steps of the elements
-
-
 @pytest.mark.parametrize("program", [*programs, swaps, shifted, shared])
 def test_nothing_is_allocated_in_a_loop(program):
     mj.clear_caches()
