@@ -306,6 +306,8 @@ def test_what_cannot_be_tuned_is_told_why():
          lambda: mj.tune(mj.jit(largest, backend="plain"))(x)),
         (TypeError, "jitted already",
          lambda: mj.tune(mj.jit(largest), static_argnums=0)),
+        (TypeError, "jitted already",
+         lambda: mj.tune(mj.jit(largest), static_argnames="x")),
         (TypeError, "a schedule of its own",
          lambda: mj.tune(mj.schedule(largest, LANES))(x)),
     ]:  # fmt: skip
