@@ -35,7 +35,7 @@ from .trace.jaxprs.jaxpr import JaxprTrace
 from .trace.jit.jit import jit
 from .trace.numpy_values import real_part
 from .trace.types import Array, ArrayLike, DTypeLike, Shape
-from .transform.batching.vmap import vmap
+from .transform.batching.vmap import BatchTrace, vmap
 from .transform.custom.custom_derivatives import custom_jvp
 from .transform.stop_gradient import stop_gradient
 
@@ -43,14 +43,17 @@ from .transform.stop_gradient import stop_gradient
 def sampler(function, static_argnames=("shape", "dtype")):
     """A function that is traced once for each shape, and is one call in a program.
 
-    Outside of any it runs operation by operation: new shapes are common there.  One
-    with a loop is jitted as a whole, since its loop would be compiled in any case.
+    Outside of any it runs operation by operation: new shapes are common there, and a
+    lane draws what it draws alone.  One with a loop is jitted as a whole, since its
+    loop would be compiled in any case.
     """
     jitted = jit(function, static_argnames=static_argnames)
 
     @wraps(function)
     def call(*args, **kwargs):
         trace = current.trace
+        while type(trace) is BatchTrace:
+            trace = trace.parent
         # What was called outside may be recorded; it does what it has done before.
         kind = trace.info.kind if type(trace) is JaxprTrace else None
         is_outside = type(trace) is BottomTrace or kind == "eager"

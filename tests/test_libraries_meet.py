@@ -778,10 +778,16 @@ asked = [
     # chex's variants fetch the result of each function, within vmap as well.
     lambda: mj.vmap(mj.grad(lambda x: mj.device_get(x) ** 2))(jnp.ones(2)).tolist(),
     lambda: lax.pcast([jnp.ones(2)], (), to="varying")[0].tolist(),
+    # netket hands the type of a result to a jitted function that does not read it.
+    lambda: [
+        float(around(lambda x: mj.jit(lambda x, kind: x * 2)(x, of_two))(1.0))
+        for around in (lambda f: f, mj.jit, mj.grad, mj.checkpoint)
+    ],
 ]
+of_two = mj.ShapeDtypeStruct((2,), "float32")
 answers = [
     3.0, ["true", "false"], (0, 2), 2.0, "sin", [5.0, 1.0, 1.0], [True, False], 0.0,
-    -np.inf, None, 1, [True], [2.0, 2.0], [1.0, 1.0],
+    -np.inf, None, 1, [True], [2.0, 2.0], [1.0, 1.0], [2.0] * 4,
 ]  # fmt: skip
 
 
@@ -803,6 +809,7 @@ refused = [
     lambda: int(jnp.ones((1, 1))),
     lambda: complex(jnp.ones(2)),
     lambda: mj.pmap(lambda x, y: x * y)(jnp.ones((1, 2)), 3.0),
+    lambda: mj.jit(lambda x, kind: x + kind.sum())(1.0, of_two),
 ]
 
 

@@ -263,6 +263,17 @@ def test_a_sampler_is_traced_once_for_each_shape():
     assert len(normal) == 2 and normal[0] is normal[1]
 
 
+@pytest.mark.parametrize("draw", [random.normal, random.cauchy, random.maxwell])
+def test_a_lane_draws_outside_jit_what_it_draws_alone(draw):
+    """To the last bit, by the same operations: nothing is traced for the lanes."""
+    keys = random.split(random.key(3), (2, 5))
+    before = len(random.normal_sampler.traces)
+    lanes = mj.vmap(mj.vmap(lambda k: draw(k, (3,))))(keys)
+    alone = np.stack([draw(k, (3,)) for k in keys.reshape(-1)]).reshape(2, 5, 3)
+    np.testing.assert_array_equal(lanes, alone)
+    assert len(random.normal_sampler.traces) == before
+
+
 def test_derivatives_by_the_bounds():
     key = random.key(0)
     u = random.uniform(key, (5,))

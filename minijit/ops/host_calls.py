@@ -29,7 +29,7 @@ from ..trace.primitives import as_array, expand_dims
 from ..trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..trace.types import PyTree
 from ..transform.batching.vmap import batch_rules, lanes_at, with_axis
-from ..transform.debugging import lane_of
+from ..transform.debugging import in_each_lane
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.flat_functions import CalledByLeaves
 from ..transform.tangents import zeros
@@ -71,14 +71,9 @@ class HostFunction(CalledByLeaves):
         """-> the leaves of the result, as NumPy arrays."""
         if not self.lanes:
             return self.call_once(leaves)
-        (size, axes), *inner = self.lanes
-        one = replace(self, lanes=tuple(inner))
-        pairs = list(zip(leaves, axes, strict=True))
-        results = [
-            one(*[x if a is None else lane_of(x, a, i) for x, a in pairs])
-            for i in range(size)
-        ]
-        return [np.stack(column) for column in zip(*results, strict=True)]
+        results = map(self.call_once, in_each_lane(self.lanes, leaves))
+        sizes = [size for size, _ in reversed(self.lanes)]
+        return [stacked(column, sizes) for column in zip(*results, strict=True)]
 
     def call_once(self, leaves):
         found, tree = tree_flatten(self.on_leaves(leaves))
@@ -100,6 +95,14 @@ class HostFunction(CalledByLeaves):
                 f"and returned one of shape {x.shape}{HERE}"
             )
         return x.astype(aval.dtype)
+
+
+def stacked(results, sizes):
+    """One array of the results of all lanes, the innermost vmap's on the last axis."""
+    every = np.stack(results)
+    every = every.reshape(*sizes, *every.shape[1:])
+    n = len(sizes)
+    return every.transpose(*reversed(range(n)), *range(n, every.ndim))
 
 
 def eval_host_call(*args, callback, result_avals):

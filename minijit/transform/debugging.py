@@ -9,8 +9,9 @@ the forward pass: under `grad` it is called once, under `vmap` once for each lan
 """
 
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -34,34 +35,33 @@ effectful.add(debug_callback_p)
 
 @dataclass(frozen=True, eq=False)
 class Callback(CalledByLeaves):
-    """A Python function of trees as one of flat arrays; prints under its name."""
+    """A Python function of trees as one of flat arrays; prints under its name.
+
+    Attributes:
+      lanes: (size, axis of each argument or None) of each vmap, the innermost last.
+    """
 
     name: str
     function: object
     in_tree: object
+    lanes: tuple = ()
 
     def __call__(self, leaves):
-        self.on_leaves(leaves)
+        for given in in_each_lane(self.lanes, leaves):
+            self.on_leaves(given)
 
     def __repr__(self):
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
-class InEachLane:
-    """A callback for arrays with lanes: called once for each."""
-
-    callback: object
-    size: int
-    axes: tuple
-
-    def __call__(self, leaves):
-        pairs = list(zip(leaves, self.axes, strict=True))
-        for i in range(self.size):
-            self.callback([x if a is None else lane_of(x, a, i) for x, a in pairs])
-
-    def __repr__(self):
-        return repr(self.callback)
+def in_each_lane(lanes, leaves):
+    """The leaves of each lane in JAX's order: all outer lanes for one inner lane."""
+    for at in product(*[range(size) for size, _ in reversed(lanes)]):
+        given = leaves
+        for (_, axes), i in zip(lanes, reversed(at), strict=True):
+            pairs = zip(given, axes, strict=True)
+            given = [x if a is None else lane_of(x, a, i) for x, a in pairs]
+        yield given
 
 
 def lane_of(x, axis, i):
@@ -76,8 +76,8 @@ def eval_callback(*args, callback):
 
 
 def batch_callback(lanes, axes, *args, callback):
-    in_lanes = InEachLane(callback, lanes.size, tuple(axes))
-    return debug_callback_p.bind(*args, callback=in_lanes), []
+    in_lanes = (lanes.size, tuple(axes)), *callback.lanes
+    return debug_callback_p.bind(*args, callback=replace(callback, lanes=in_lanes)), []
 
 
 shape_rules |= {debug_callback_p: lambda *avals, callback: []}

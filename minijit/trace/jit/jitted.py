@@ -18,15 +18,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
 from ..arguments import function_name, leaf_avals
+from ..array import is_array_like
 from ..base.config import config, jit_is_disabled
 from ..base.frames import leave_out_frames
 from ..base.turns import Turn, lock, turns
 from ..core import BottomTrace, current, result_checks
 from ..jaxprs.jaxpr import ClosedJaxpr
+from ..primitives import full
 from ..trees.pytree import PyTreeDef
 from ..types import Args, Result
 from .donation import delete_donated, donations, passed_on, refuse_twice, renewed
-from .refs import RefsOutside
+from .refs import Ref, RefsOutside
 from .retrace import TraceRecord, Traces, finished, log_compile, trace_list
 from .signature import Options, leaf_names, sort_arguments
 from .stale_globals import globals_changed, watches_globals
@@ -49,6 +51,7 @@ class Upkeep:
       donations: what becomes of donated leaves.
       executable: what the executor made of the jaxpr, once it was asked.
       renewed: positions of results that need objects of their own.
+      unread: positions of leaves that the jaxpr does not use.
     """
 
     name: str
@@ -64,6 +67,8 @@ class Upkeep:
     renewed: tuple = field(default=(), init=False)
 
     def __post_init__(self):
+        of_leaves = slice(len(self.tracers), len(self.tracers) + len(self.donated))
+        self.unread = unread(self.closed.jaxpr, of_leaves)
         if self.refs is not None:
             self.donated += (False,) * len(self.refs.captured)
         of_tracers = (False,) * len(self.tracers)
@@ -71,6 +76,16 @@ class Upkeep:
             self.closed.jaxpr, of_tracers + self.donated, self.options.keep_unused
         )
         self.is_single = self.out_tree.num_nodes == self.out_tree.num_leaves == 1
+
+    def with_values(self, leaves):
+        """The leaves, with zeros in place of shapes with a dtype that nobody reads."""
+        only_typed = [i for i in self.unread if not has_value(leaves[i])]
+        if not only_typed:
+            return leaves
+        leaves = list(leaves)
+        for i in only_typed:
+            leaves[i] = full(leaves[i].shape, 0, leaves[i].dtype)
+        return leaves
 
     def made_by(self, compiled_call):
         """Hand the jaxpr to the executor, unless that was done before."""
@@ -113,6 +128,16 @@ class Upkeep:
         if self.options.keep_unused:
             params["keep_unused"] = True
         return params
+
+
+def unread(jaxpr, of_leaves):
+    """Positions among some of the inputs of those that are not used."""
+    read = {v for eqn in jaxpr.eqns for v in eqn.invars} | {*jaxpr.outvars}
+    return tuple(i for i, v in enumerate(jaxpr.invars[of_leaves]) if v not in read)
+
+
+def has_value(x):
+    return is_array_like(x) or isinstance(x, Ref)
 
 
 # type of an executable -> what may make a call ready for the next time: a function of
@@ -175,7 +200,7 @@ class Jitted(Generic[Args, Result]):
         updates = config.updates
         try:
             leaves, entry = self.look_up(args, kwargs)
-            result = entry(leaves)
+            result = entry(entry.with_values(leaves))
             # A shortcut asks for no flags: none is made where one is set for now.
             if plain and entry.refs is None:
                 if make := shortcut_makers.get(type(entry.executable)):
