@@ -21,11 +21,23 @@ def captured_arrays(fun):
     for value in todo:
         if isinstance(value, ArrayImpl):
             arrays[id(value)] = value
-        elif callable(value) and id(value) not in seen:
+        elif (callable(value) or is_dict(value)) and id(value) not in seen:
             seen[id(value)] = value
-            captures = find_captures(value)
-            todo += tree_leaves([captures.owners, [v for _, v in captures.values]])
+            todo += tree_leaves(within(value), is_leaf=is_dict)
     return arrays
+
+
+def is_dict(x):
+    """A table that a function reads need be no pytree: its keys may have no order."""
+    return isinstance(x, dict)
+
+
+def within(value):
+    """What a function captures, or what is in a dict."""
+    if is_dict(value):
+        return [*value.values()]
+    captures = find_captures(value)
+    return [captures.owners, [v for _, v in captures.values]]
 
 
 def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
