@@ -4,7 +4,7 @@
 
     drawings.meanings()                        # chapter 1: one function, four meanings
     drawings.schedules(reverse_steps, 20, {1: 190, 2: 61})     # chapter 13
-    drawings.digits(pictures[:10], labels[:10])                # chapters 3, 8, 9, 10
+    drawings.digits(pictures[:10], labels[:10])                # chapters 0, 3, 8 to 10
 
 What knows jaxprs, trees and the library is in `style`.
 """
@@ -101,6 +101,16 @@ def digits(
         if i < len(titles):
             color = colors[i] if colors else style.INK
             axis.set_title(titles[i], fontsize=9, color=color)
+
+
+def matrices(pairs: Mapping[str, tuple[Any, Any]]) -> None:
+    """Linear functions as matrices, and below each the matrix of its backward run."""
+    _, axes = style.figure(8, 3.8, nrows=2, ncols=len(pairs))
+    for column, (name, pair) in zip(axes.T, pairs.items(), strict=True):
+        for axis, matrix, title in zip(column, pair, (name, "backwards"), strict=True):
+            axis.pcolormesh(matrix, cmap="Greys", vmax=1.6, edgecolors=style.INK)
+            axis.set(xlim=(-0.1, 6.1), ylim=(6.1, -0.1), aspect="equal", title=title)
+            axis.axis("off")
 
 
 def way_of_a_call() -> None:

@@ -66,6 +66,10 @@ from ..tangents import (
 from .layout_chains import layout_chains
 from .lost_derivatives import KeepsDerivative
 
+# primitive -> rule(primals, tangents, **params) -> (results, tangents).  Only for
+# primitives that hold jaxprs: primal and tangent in one loop or call.
+joint_rules = {}
+
 
 class JVPTracer(KeepsDerivative):
     """A value with a tangent."""
@@ -138,10 +142,6 @@ def finish_linear(recorder, out_tangents):
 # primitive -> rule(nonzero, *primals, **params) -> (results, linear), where
 # linear(*tangents) -> tangents of the results.
 linearize_rules = {}
-
-# primitive -> rule(primals, tangents, **params) -> (results, tangents).  Only for
-# primitives that hold jaxprs: primal and tangent in one loop or call.
-joint_rules = {}
 
 # The sum of two tangents or cotangents of any type; an addition for arrays.
 add_any_p = Primitive("add_any")
@@ -315,12 +315,7 @@ def linearize_jaxpr(closed, nonzero, instantiate):
         tangents = instantiate_zeros(tangents, outs, instantiate)
     tangent_jaxpr, residuals = finish_linear(recorder, tangents)
     outvars = tuple(map(primal_trace.lift, outs))
-    linear, roots = split_residuals(primal_trace, tangent_jaxpr, residuals)
-    inputs = {v: i for i, v in enumerate(primal_trace.invars)}
-    new = [v for v in roots if v not in inputs]
-    sources = tuple(
-        ("in", inputs[v]) if v in inputs else ("new", new.index(v)) for v in roots
-    )
+    linear, new, sources = split_residuals(primal_trace, tangent_jaxpr, residuals)
     forward = drop_dead(close(primal_trace, (*outvars, *new)))
     return Linearized(forward, linear, sources, tuple(t is not None for t in tangents))
 
@@ -554,7 +549,8 @@ def split_residuals(primal_trace, jaxpr, residuals):
     lays it out again (`layout_chains`).  What is a constant becomes a const.
 
     Returns:
-      (closed jaxpr from roots and tangents, the roots: variables of the primal trace).
+      (closed jaxpr from residuals and tangents, those residuals that are no inputs of
+      the primal trace: variables of it, the `sources` of a `Linearized`).
     """
     atoms, consts = {}, {}
     for var, value in zip(jaxpr.constvars, residuals, strict=True):
@@ -574,4 +570,9 @@ def split_residuals(primal_trace, jaxpr, residuals):
     outvars = tuple(map(rename, jaxpr.outvars))
     invars = (*roots, *jaxpr.invars)
     linear = Jaxpr(tuple(consts), invars, (*chains, *eqns), outvars, jaxpr.debug)
-    return ClosedJaxpr(linear, tuple(consts.values())), roots
+    inputs = {v: i for i, v in enumerate(primal_trace.invars)}
+    new = [v for v in roots if v not in inputs]
+    sources = tuple(
+        ("in", inputs[v]) if v in inputs else ("new", new.index(v)) for v in roots
+    )
+    return ClosedJaxpr(linear, tuple(consts.values())), new, sources
