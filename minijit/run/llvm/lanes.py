@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from ...compile.loops.expressions import Op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.scalars import BOOL
-from ...compile.numbers.scalar_forms import form_of, plain_name, scalar_form
+from ...compile.numbers.scalar_forms import form_of
 from ...trace.jit.jit import cache_clearers
 from .engine import share
 from .functions import computed, define, function_name, function_text, function_texts
@@ -98,14 +98,6 @@ def has_rare_branch(key):
         return False
     inside = postorder([form[1]])
     return any(isinstance(e, Op) and e.name.startswith("rare_") for e in inside)
-
-
-def is_rarely_long(expr):
-    """Whether an operation is such a function."""
-    name = plain_name(expr)
-    if f"rare_{name}" not in instructions or scalar_form(expr) is None:
-        return False
-    return has_rare_branch((name, tuple(a.dtype for a in expr.args), expr.dtype))
 
 
 @functools.cache

@@ -47,22 +47,62 @@ FEW, SIDE_BY_SIDE = 4, 4
 # ---- which loops
 
 
+class Steps(NamedTuple):
+    """What the steps of a loop do, several of which may run at once.
+
+    Attributes:
+      totals: those that go on in the loop, and began before it.
+      again: whether a step may run twice: it reads nothing that the loop stores.
+      stores: all of them; values: the operations that differ from step to step.
+      size: bytes of the widest number.
+    """
+
+    totals: list
+    again: bool
+    stores: list
+    values: list
+    size: int
+
+
 class Plan(NamedTuple):
     """How a loop is written in strips.
 
     Attributes:
       count: how many steps one strip has.
-      totals: those that go on in the loop, and began before it.
-      again: whether a step may run twice: it reads nothing that the loop stores.
+      totals, again: as of its `Steps`; it is `again` where a last strip reaches back.
+      whole: whether nothing is left for LLVM to find in the loops around.
     """
 
     count: int
     totals: list
     again: bool
+    whole: bool
 
 
 def plan_of(walker, loop):
     """The `Plan` of a loop; None of one that is left to LLVM."""
+    steps = steps_at_once(walker, loop)
+    count = steps and strip_of(walker, loop, steps)
+    if not count:
+        return None
+    keys, extent = {key_of(e) for e in steps.values}, loop.axis.extent
+    # A loop that is one strip is what LLVM would not find, be it ever so short.
+    one = count == extent
+    long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
+    if any(map(stays_scalar, keys)) or long and not one:
+        return None
+    # What one step of a native loop stores, the next one loads at once: a processor
+    # waits if a load reaches over two stores, as that of a last strip does.
+    if isinstance(walker.emitter, LoopWriter) and not one:
+        return None
+    again = steps.again and not steps.totals and isinstance(extent, int)
+    around = any(a.kind == "loop" for a in loops_around(walker))
+    whole = count >= shortest(steps) or not around
+    return Plan(count, steps.totals, again, whole)
+
+
+def steps_at_once(walker, loop):
+    """The `Steps` of a loop; None if they have an order, or are no plain ones."""
     axis, inside = loop.axis, statements(loop.body)
     if axis.kind not in ("loop", "reduce") or not all(map(is_plain, inside)):
         return None
@@ -86,29 +126,44 @@ def plan_of(walker, loop):
         return None
     values = postorder([*values_of(inside)], {*loads, *known})
     values = [e for e in values if isinstance(e, Op) and axis in e.free]
-    keys = {key_of(e) for e in values}
     dtypes = {e.dtype for e in values} - {INDEX, BOOL}
     dtypes |= {a.buffer.dtype for a in varying} | {total.dtype for total in totals}
     size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
-    least = count = (ACCUMULATED if totals else vector_bytes()) // size
-    extent = axis.extent
-    short = isinstance(extent, int) and extent < 4 * SIDE_BY_SIDE * count
-    functions = any(form_of(*key) for key in keys)
-    if not (functions or nested or short) and len(values) <= FEW:
+    return Steps(totals, again, stores, values, size)
+
+
+def strip_of(walker, loop, steps):
+    """How many steps a strip has; 0 if the loop is shorter than a register, or ends
+    within one that is loaded soon."""
+    extent, fixed = loop.axis.extent, isinstance(loop.axis.extent, int)
+    least = count = shortest(steps)
+    short = fixed and extent < 4 * SIDE_BY_SIDE * count
+    functions = any(form_of(*key_of(e)) for e in steps.values)
+    nested = any(isinstance(s, For) for s in loop.body)
+    if not (functions or nested or short) and len(steps.values) <= FEW:
         count *= SIDE_BY_SIDE
-    if isinstance(extent, int):
-        # What is stored here is loaded soon: a processor waits for a load that reaches
-        # over two stores, as that of a last strip does.
-        around = {e for e in walker.values if type(e) is Axis}
-        places = ((s.buffer.space, free_axes(s.index)) for s in stores)
-        soon = any(space == "cache" or around - free for space, free in places)
-        while count > extent or soon and count > least and extent % count:
-            count //= 2
-        count = 0 if soon and count and extent % count else count
-    long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
-    if count < least or long or any(map(stays_scalar, keys)):
-        return None
-    return Plan(count, totals, again and not totals and isinstance(extent, int))
+    if not fixed:
+        return count
+    # What is stored here is loaded soon: a processor waits for a load that reaches
+    # over two stores, as that of a last strip does.
+    around = loops_around(walker)
+    places = ((s.buffer.space, free_axes(s.index)) for s in steps.stores)
+    soon = any(space == "cache" or around - free for space, free in places)
+    while count > extent or soon and count > least and extent % count:
+        count //= 2
+    if soon and extent % count or count < least and count != extent:
+        return 0
+    return count if count > 1 else 0
+
+
+def shortest(steps):
+    """How many steps a strip has at least, unless the loop has no more."""
+    return (ACCUMULATED if steps.totals else vector_bytes()) // steps.size
+
+
+def loops_around(walker):
+    """The axes of the loops around the one that is written."""
+    return {e for e in walker.values if type(e) is Axis}
 
 
 def is_plain(stmt):
@@ -271,7 +326,7 @@ lane_walkers |= {Step: masked_step}
 
 def walk_strips(walker, loop, plan):
     """A loop in strips; at its end its totals become numbers."""
-    writer, axis, (count, totals, again) = walker.emitter, loop.axis, plan
+    writer, axis, (count, totals, again, _) = walker.emitter, loop.axis, plan
     outside = dict(walker.values)
     first, length = "0", axis.extent
     if span := writer.span(axis):
@@ -291,6 +346,9 @@ def walk_strips(walker, loop, plan):
     going = dict(lanes.cells)
 
     def strips(steps):
+        if steps == 1:
+            Strip(walker, loop, count, first, going).walk(loop.body)
+            return
         with writer.loop(None if span else loop, steps) as k:
             at = writer.do(f"mul nuw nsw i64 {k}, {count}")
             at = writer.do(f"add nuw nsw i64 {first}, {at}")
@@ -364,13 +422,11 @@ def together(name, dtype, emitter, x, y):
 def walk_loop(walker, stmt):
     """A loop in strips where that can be; and as it was, where not."""
     writer = walker.emitter
-    # What one step of a native loop stores, the next one loads at once: a processor
-    # waits if a load reaches over two stores, as that of a last strip does.
-    here = isinstance(writer, LLVMWriter) and not isinstance(writer, LoopWriter)
-    if not here or not writer.for_host or not (plan := plan_of(walker, stmt)):
+    here = isinstance(writer, LLVMWriter) and writer.for_host
+    if not here or not (plan := plan_of(walker, stmt)):
         llvm_vectors.walk_loop(walker, stmt)
         return
-    writer.loops.add("vectors")
+    writer.loops.add("vectors" if plan.whole else "plain")
     walk_strips(walker, stmt, plan)
 
 

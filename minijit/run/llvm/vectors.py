@@ -39,14 +39,8 @@ from ..emit import Walker, walkers
 from . import blocks as llvm_blocks, extremes
 from .blocks import exchanged
 from .extremes import is_extreme
-from .functions import function_name, function_texts, typed_text
-from .lanes import (
-    LaneWriter,
-    function_with_lanes,
-    has_rare_branch,
-    is_rarely_long,
-    lanes_of,
-)
+from .functions import function_name, typed_text
+from .lanes import LaneWriter, has_rare_branch, lanes_of
 from .target import level_of_target
 from .text import LLVMWriter
 from .types import memory_type, register_type
@@ -54,19 +48,15 @@ from .types import memory_type, register_type
 
 def walk_loop(walker, stmt):
     """A loop; one of kind `vector` runs all its steps at once, if it can."""
-    if not isinstance(walker.emitter, LLVMWriter):
-        llvm_blocks.walk_loop(walker, stmt)
-    elif in_vectors(stmt) or is_one_vector(stmt) and is_alone(walker):
-        # Totals are left to all passes of LLVM: it finds common parts of addresses.
-        walker.emitter.loops.add("plain" if has_totals(stmt) else "vectors")
-        Lanes(walker, stmt).walk(stmt.body)
-    elif is_one_vector(stmt) and calls_lanes(stmt):
-        walker.emitter.loops.add("plain")
-        Lanes(walker, stmt).walk(stmt.body)
-    else:
+    if isinstance(walker.emitter, LLVMWriter):
+        if in_vectors(stmt):
+            # Totals are left to all passes of LLVM: it finds common parts of addresses.
+            walker.emitter.loops.add("plain" if has_totals(stmt) else "vectors")
+            Lanes(walker, stmt).walk(stmt.body)
+            return
         if not any(isinstance(s, For) for s in stmt.body):
             walker.emitter.loops.add("plain")
-        llvm_blocks.walk_loop(walker, stmt)
+    llvm_blocks.walk_loop(walker, stmt)
 
 
 walkers |= {For: walk_loop}
@@ -77,35 +67,6 @@ def in_vectors(loop):
     if loop.axis.kind != "vector":
         return False
     return totals_in_vectors(loop) if has_totals(loop) else steps_at_once(loop)
-
-
-def is_one_vector(loop):
-    """Whether the steps of a loop fit into a register, so that they run at once."""
-    count = loop.axis.extent
-    if loop.axis.kind != "loop" or count not in (2, 4, 8, 16) or has_totals(loop):
-        return False
-    stored = [s.buffer.dtype for s in loop.body if isinstance(s, Store)]
-    return all(count <= lanes_of(t) for t in stored) and steps_at_once(loop)
-
-
-def is_alone(walker):
-    """Whether no loop of a nest is around: then there is nothing for LLVM to improve,
-    and it would take ten times as long to find that out."""
-    return not any(type(e) is Axis and e.kind == "loop" for e in walker.values)
-
-
-def calls_lanes(loop):
-    """Whether a loop is less than a register, and calls what has lanes for whole ones.
-
-    LLVM would call it for one number after the other.
-    """
-    functions = [
-        expr
-        for expr in postorder(expressions(loop.body))
-        if isinstance(expr, Op) and loop.axis in expr.free and is_rarely_long(expr)
-    ]
-    fewer = all(loop.axis.extent < lanes_of(f.dtype) for f in functions)
-    return bool(functions) and fewer
 
 
 def steps_at_once(loop):
@@ -489,31 +450,10 @@ class Lanes(Walker):
         stride = self.stride(access)
         return stride if stride and 1 < stride < min(PACKED, self.count) else 0
 
-    def turn(self, dtype, start, stride, end, end_stride):
-        """Call a function that turns so many rows as there are lanes, from memory to
-        memory: it stands in the module once, however often rows are turned."""
-        key = "turn", (dtype,), self.count
-        self.writer.used[key] = None
-        given = f"ptr {start}, i64 {stride}, ptr {end}, i64 {end_stride}"
-        self.writer.line(f"call void @{turner_name(key)}({given})")
-
-    def block(self, dtype):
-        """Room for as many rows as lanes: -> where each of them is."""
-        n, kind = self.count, memory_type(dtype)
-        slot = f"%m{self.writer.fresh()}"
-        self.writer.entry.append(f"  {slot} = alloca [{n * n} x {kind}], align 64")
-        row = f"getelementptr {kind}, ptr {slot}, i64"
-        return [slot, *(self.writer.do(f"{row} {n * k}") for k in range(1, n))]
-
     def loaded_rows(self, first, size):
         """`size` neighbours of each lane, as vectors that have one of each lane."""
         buffer = first.buffer
-        kind, stride = memory_type(buffer.dtype), self.stride(first)
-        if size == self.count and stride is not None:
-            rows = self.block(buffer.dtype)
-            self.turn(buffer.dtype, self.address(first, 0), stride, rows[0], size)
-            load = f"load <{size} x {kind}>, ptr"
-            return [self.writer.do(f"{load} {row}") for row in rows]
+        kind = memory_type(buffer.dtype)
         if size == self.packed(first):
             rows = [
                 self.load_vector(buffer, where, self.count)
@@ -551,14 +491,8 @@ class Lanes(Walker):
             if column != piece[0]:
                 continue
             buffer, size = first.buffer, len(piece)
-            kind, stride = memory_type(buffer.dtype), self.stride(first)
+            kind = memory_type(buffer.dtype)
             vectors = [self.as_memory(buffer, values[row, c]) for c in piece]
-            if size == self.count and stride is not None:
-                rows = self.block(buffer.dtype)
-                for where, vector in zip(rows, vectors, strict=True):
-                    self.writer.line(f"store <{size} x {kind}> {vector}, ptr {where}")
-                self.turn(buffer.dtype, rows[0], size, self.address(first, 0), stride)
-                continue
             if size == self.packed(first):
                 wide = put_together(self.writer, vectors, kind, self.count)
                 for where, part in zip(self.parts(first, size), wide, strict=True):
@@ -616,48 +550,6 @@ def put_together(writer, vectors, kind, n):
     places = [divmod(number, size)[::-1] for number in range(n * size)]
     sources = [places[n * k : n * k + n] for k in range(size)]
     return [merged(writer, vectors, kind, n, source) for source in sources]
-
-
-# ---- the function that turns rows
-
-
-def turner_name(key):
-    """`turn_16_float32`: of a function that turns 16 rows of 16 numbers."""
-    name, (dtype,), n = key
-    return f"{name}_{n}_{dtype.name}"
-
-
-def turner_text(key, new_writer):
-    """The function: it takes the first row's address and how far the next one is, and
-    the same of the columns, which it stores as rows."""
-    writer, (_, (dtype,), n) = new_writer(), key
-    kind, align = memory_type(dtype), f"align {dtype.itemsize}"
-    vector = f"<{n} x {kind}>"
-
-    def addresses(where, stride):
-        for _ in range(n):
-            yield where
-            where = writer.do(f"getelementptr {kind}, ptr {where}, i64 {stride}")
-
-    rows = [
-        writer.do(f"load {vector}, ptr {where}, {align}")
-        for where in addresses("%x", "%s")
-    ]
-    columns = exchanged(writer, rows, kind, n)
-    for where, column in zip(addresses("%y", "%t"), columns, strict=True):
-        writer.line(f"store {vector} {column}, ptr {where}, {align}")
-    given = "ptr noalias %x, i64 %s, ptr noalias %y, i64 %t"
-    head = f"internal void @{turner_name(key)}({given}) noinline nounwind"
-    return writer.text(head), (), ()
-
-
-def function_of_key(key, new_writer):
-    """The text of a function of numbers, or of one that turns rows."""
-    make = turner_text if key[0] == "turn" else function_with_lanes
-    return make(key, new_writer)
-
-
-function_texts |= {"function": function_of_key}
 
 
 # ---- totals
