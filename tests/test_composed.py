@@ -1,7 +1,9 @@
 """Public functions called often outside jit become one program, of the same bits."""
 
 import gc
+import itertools
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -287,3 +289,11 @@ def test_programs_give_the_same_bits(free, monkeypatch):
                 count += 1
                 assert bits(first) == bits(last), (table, name, case)
     assert count > 150
+
+
+def test_the_clock_says_when_compiling_is_earned(monkeypatch):
+    clock = itertools.count(0, 4_000_000)
+    now = SimpleNamespace(thread_time_ns=lambda: next(clock))
+    monkeypatch.setattr(composed, "time", now)
+    earned = composed.Earned(lambda: "NumPy", lambda: lambda: "a program", 1)
+    assert [earned() for _ in range(4)] == ["NumPy"] * 2 + ["a program"] * 2

@@ -320,10 +320,12 @@ class Windows:
 def find_windows(shape, indices, sizes, collapsed, index_map, batching, batched):
     """The `Windows` of these sizes in an operand of this shape, moved inside."""
     *batch, _ = indices.shape
-    limits = np.array([shape[d] - sizes[d] for d in index_map], np.int64)
-    starts = to_int64(indices)
-    inside = ((starts >= 0) & (starts <= limits)).all(-1)
-    starts = np.clip(starts, 0, limits)
+    # One axis of the operand after the other: NumPy is slow along an axis of two.
+    starts, inside = {}, np.ones(batch, bool)
+    for i, d in enumerate(index_map):
+        limit, start = shape[d] - sizes[d], to_int64(indices[..., i])
+        starts[d] = np.clip(start, 0, limit)
+        inside &= starts[d] == start
     window = window_axes(len(shape), collapsed, batching)
     full = [d for d in window if sizes[d] == shape[d]]
     partial = [d for d in range(len(shape)) if d not in full]
@@ -332,7 +334,7 @@ def find_windows(shape, indices, sizes, collapsed, index_map, batching, batched)
     for d in partial:
         i = np.zeros((1,) * rank, np.int64)
         if d in index_map:
-            i = i + starts[..., index_map.index(d)].reshape((*batch, *[1] * len(inner)))
+            i = i + starts[d].reshape((*batch, *[1] * len(inner)))
         if d in batching:
             i = i + along(shape[d], batched[batching.index(d)], rank)
         if d in inner:
