@@ -418,3 +418,323 @@ def index_maps(maps: Mapping[str, tuple[Callable[..., Any], tuple[int, int]]]) -
         axis.set(xlim=(-0.6, 5.6), ylim=(3.6, -0.6))
         axis.set_title(title, fontsize=9, loc="left")
         axis.axis("off")
+
+
+def nest_of_loops() -> None:
+    """Chapter 16: boxes within boxes, and in each the values computed there."""
+    ax = style.blank(None, 8, 3)
+    for k, (title, values) in enumerate(
+        (
+            ("once", ["tanh(in2[])"]),
+            ("for i0: 3 times", ["exp(in1[i0])"]),
+            ("for i1: 12 times", ["in0[i0, i1]", "two products, a square", "a sum"]),
+        )
+    ):
+        left, low = 0.3 + 3.1 * k, 0.3 + 0.25 * k
+        draw_frame(ax, left, low, 10.2 - 3.3 * k, 3.2 - 0.55 * k)
+        ax.text(left + 0.15, 3.1 - 0.3 * k, title, weight="bold")
+        for line, value in enumerate(values):
+            ax.text(left + 0.15, 2.65 - 0.3 * k - 0.4 * line, value)
+    ax.set(xlim=(0, 10.8), ylim=(0, 3.8))
+
+
+def one_walker() -> None:
+    """Chapter 16: one walk over statements, and an emitter for each language."""
+    ax = style.blank(None, 8, 2.4)
+    statements = style.box(ax, 0, 0, "placed\nstatements", style.PRIMAL)
+    walker = style.box(ax, 2, 0, "Walker", style.COMPILED)
+    style.arrow(ax, statements, walker)
+    for y, emitter, runs in (
+        (0.6, "PythonEmitter", "Python runs it,\nor numba compiles it"),
+        (-0.6, "an emitter for LLVM\n(chapter 23)", "LLVM compiles it"),
+    ):
+        language = style.box(ax, 4.4, y, emitter, style.COMPILED)
+        machine = style.box(ax, 7.4, y, runs)
+        style.arrow(ax, walker, language)
+        style.arrow(ax, language, machine)
+    ax.set(xlim=(-0.8, 8.8), ylim=(-1.2, 1.2))
+
+
+def dependences(sources: Mapping[str, Callable[[int], Sequence[int]]]) -> None:
+    """Chapter 17: which step of one loop stores what a step of another one loads.
+
+    Args:
+      sources: {title: from a step of the second loop to steps of the first one}.
+    """
+    _, axes = style.figure(9, 1.9, ncols=len(sources))
+    for axis, (title, needs) in zip(axes, sources.items(), strict=True):
+        own = all([*needs(i)] == [i] for i in range(6))
+        color = style.COLORS[0] if own else style.COLORS[1]
+        for i in range(6):
+            axis.plot([i, i], [1, 0], "o", color=style.INK)
+            for source in needs(i):
+                style.arrow(axis, (source, 0.93), (i, 0.09), color, head="->")
+        axis.set(title=title, xlim=(-0.7, 5.7), ylim=(-0.35, 1.35))
+        axis.axis("off")
+
+
+def lines_of_a_matrix() -> None:
+    """Chapter 18: cache lines that a column and a block of a matrix touch."""
+    _, axes = style.figure(8, 3.2, ncols=2)
+    pale = style.faded(style.COMPILED)
+    for axis, title, rows, first, width in (
+        (axes[0], "a column: 64 cache lines, 64 numbers", range(64), 21, 1),
+        (axes[1], "a block: 16 cache lines, 256 numbers", range(32, 48), 16, 16),
+    ):
+        draw_frame(axis, 0, 0, 64, 64)
+        for row in rows:
+            draw_frame(axis, 16, 63 - row, 16, 1, fill=pale)
+            draw_frame(axis, first, 63 - row, width, 1, fill=style.COMPILED)
+        axis.set(xlim=(-1, 65), ylim=(-1, 65), aspect="equal", title=title)
+        axis.axis("off")
+
+
+def panel() -> None:
+    """Chapter 18: from an array by way of a panel to the array of a transpose."""
+    ax = style.blank(None, 8, 2.6)
+    pale, dark = style.faded(style.COMPILED), style.COMPILED
+    for left, low, height, name in (
+        (0.2, 0.5, 4, "x"), (6.4, 2.5, 1, "panel"), (11.6, 0.5, 4, "y"),
+    ):  # fmt: skip
+        ax.text(left, 4.9, name, weight="bold")
+        draw_frame(ax, left, low, 4, height)
+    for left, low, width, height, color in (
+        (1.2, 0.5, 1, 4, pale), (1.2, 2.5, 1, 1, dark), (6.4, 2.5, 4, 1, pale),
+        (7.4, 2.5, 1, 1, dark), (11.6, 2.5, 4, 1, pale),
+    ):  # fmt: skip
+        draw_frame(ax, left, low, width, height, fill=color)
+    for left, label in (4.35, "blocks,\nturned"), (10.55, "whole\nrows"):
+        style.arrow(ax, (left, 2.2), (left + 1, 2.2))
+        ax.text(left + 0.5, 2.9, label, ha="center", size=9)
+    ax.set(xlim=(0, 16), ylim=(0, 5.2), aspect="equal")
+
+
+def lifetimes(axis: Any, lives: Mapping[str, tuple[int, int]]) -> None:
+    """Chapter 19: a bar for each array, from its first step to its last one."""
+    for row, (name, (first, last)) in enumerate(lives.items()):
+        color = style.COLORS[row % 6]
+        axis.barh(row, last - first + 1, left=first, color=color)
+        axis.text(first + 0.1, row, name, va="center", size=9, color="white")
+    axis.set_xlabel("step")
+    style.count(axis, "x")
+    axis.set_yticks([])
+    axis.invert_yaxis()
+
+
+def arena(
+    axis: Any,
+    offsets: Sequence[float],
+    lives: Sequence[tuple[int, int]],
+    sizes: Sequence[float],
+) -> None:
+    """Chapter 19: each array a box: its lifetime to the right, its bytes upwards."""
+    for k, ((first, last), size) in enumerate(zip(lives, sizes, strict=True)):
+        color = style.COLORS[k % 6]
+        look = {"align": "edge", "color": color, "edgecolor": color}
+        axis.bar(first, size, last - first + 1, offsets[k], **look)
+    axis.set_xlabel("step")
+    style.count(axis, "x")
+
+
+def two_slices(touched: Any) -> None:
+    """Chapter 20: the elements of a matrix that slice 1, slice 2 or both touch."""
+    import numpy as np
+
+    colors = style.INK, style.PRIMAL, style.TANGENT, style.RESIDUAL
+    _, axis = style.figure(5, 3.2)
+
+    def dot(x: float, y: float, which: int, size: int, marker: str = "o") -> None:
+        alpha = 0.75 if which else 0.12
+        axis.scatter(x, y, size, colors[which], marker=marker, alpha=alpha)
+
+    for (i, j), which in np.ndenumerate(touched):
+        dot(j, i, which, 330, "s")
+    for i, row in enumerate(touched):
+        dot(8.7, i, int(np.bitwise_or.reduce(row)), 90)
+    for j, column in enumerate(touched.T):
+        dot(j, -1.7, int(np.bitwise_or.reduce(column)), 90)
+    axis.set(xlim=(-0.7, 9.2), ylim=(5.7, -2.3), xticks=range(8), yticks=range(6))
+    axis.set_title("x[::2, 3:] blue, x[1:4, :5] orange, both green")
+
+
+def one_or_two_buffers() -> None:
+    """Chapter 21: a step that may write over what it reads, and one that may not."""
+    _, axes = style.figure(8, 2.2, ncols=2)
+    for axis, shift, title in (
+        (axes[0], 0, "decay: old and new in one buffer"),
+        (axes[1], 1, "drift: two buffers, and a swap"),
+    ):
+        style.blank(axis, 5, 2)
+        old = [style.box(axis, i, 0, c, style.PRIMAL) for i, c in enumerate("abcd")]
+        for i in range(4):
+            source = (i + shift) % 4
+            new = style.box(axis, i, -1.3, "abcd"[source] + "'", style.TANGENT)
+            style.arrow(axis, old[source], new)
+        axis.text(-1.2, 0, "old", ha="right", va="center")
+        axis.text(-1.2, -1.3, "new", ha="right", va="center")
+        axis.set(xlim=(-1.9, 4.9), ylim=(-1.9, 0.8), title=title)
+    style.arrow(axes[1], (4.2, -1.2), (4.2, 0), head="<->")
+    axes[1].text(4.3, -0.6, "swap", va="center")
+
+
+def tape_of_unions(tape: Any) -> None:
+    """Chapter 22: the items of a Tape of two cases, and the tables of both cases."""
+    rows = slice(tape.first, tape.first + tape.length)
+    positions, tables = tape.columns[:2], tape.columns[2:]
+    used = [int(column[rows].max()) + 1 for column in positions]
+    case = [int(second > 0) for second in positions[1][rows]]
+    colors = style.TANGENT, style.PRIMAL
+    shades = list(map(style.faded, colors))
+    ax = style.blank(None, 8, 3.6)
+    first = [column[: used[0]] for column in tables[:2]]
+    columns = [range(tape.length), *(column[rows] for column in positions)]
+    second = [column[: used[1]] for column in tables[2:]]
+    taken, names = [shades[c] for c in case], ["step", "in case 0", "in case 1"]
+    left, right = [shades[0]] * used[0], [shades[1]] * used[1]
+    draw_table(ax, 0, "case 0: c ≥ 1", ["0.5/√c", "√c"], first, left)
+    draw_table(ax, 4, "items", names, columns, taken)
+    draw_table(ax, 9, "case 1: c < 1", ["exp(c)"], second, right)
+    ends = [(3.95, 2.05), (7.05, 8.95)]
+    for i, k in enumerate(case):
+        row = positions[k][tape.first + i]
+        ax.plot(ends[k], [-i - 0.4, -row - 0.4], color=colors[k], lw=1)
+    ax.set(xlim=(-0.2, 10.4), ylim=(-tape.length, 1.7))
+
+
+def draw_table(
+    axis: Any,
+    x: float,
+    title: str,
+    names: Sequence[str],
+    columns: Sequence[Any],
+    shades: Sequence[Any],
+) -> None:
+    """Columns of numbers, a line an item, with the upper left corner at x."""
+    axis.text(x + len(columns) / 2, 1.35, title, ha="center", va="center")
+    for k, (name, column) in enumerate(zip(names, columns, strict=True)):
+        axis.text(x + k + 0.5, 0.55, name, ha="center", va="center", size=9)
+        for i, number in enumerate(column):
+            draw_frame(axis, x + k, -i - 0.8, 1, 0.8, fill=shades[i])
+            look = {"ha": "center", "va": "center", "size": 9, "color": style.DARK}
+            axis.text(x + k + 0.5, -i - 0.4, f"{number:.3g}", **look)
+
+
+def who_refers() -> None:
+    """Chapter 25: who refers to the arrays of a pool."""
+    ax = style.blank(None, 7, 2)
+    pool = style.box(ax, 1, 1.5, "pool", style.COMPILED)
+    kept = style.box(ax, 4, 2.4, "array A", style.PRIMAL)
+    idle = style.box(ax, 4, 0.6, "array B", style.PRIMAL)
+    seen = style.box(ax, 6.7, 2.4, "view")
+    part = style.box(ax, 9.2, 2.4, "memoryview")
+    style.arrow(ax, pool, kept, style.COMPILED)
+    style.arrow(ax, pool, idle, style.COMPILED)
+    style.arrow(ax, seen, kept)
+    style.arrow(ax, part, seen)
+    ax.text(4.9, 0.6, "only the pool refers to it: it can be used again", va="center")
+    ax.set(xlim=(0, 10), ylim=(0, 3))
+
+
+def exchanges() -> None:
+    """Chapter 26: how 32 threads of a warp come to one sum, in five exchanges."""
+    _, axis = style.figure(8, 2.6)
+    for step, distance in enumerate((16, 8, 4, 2, 1)):
+        for n in range(32):
+            needed = n & ~(distance - 1 | distance) == 0
+            color = style.COLORS[0] if needed else style.INK
+            for end in n, n ^ distance:
+                axis.plot([n, end], [step, step + 1], color=color, lw=0.8, alpha=0.6)
+    axis.invert_yaxis()
+    axis.set(xlabel="thread of a warp", ylabel="exchange")
+
+
+def requests(tell: float, work: float, kernels: int) -> None:
+    """Chapter 27: kernels that a device is told one by one, and all at once."""
+    _, axis = style.figure(8, 2.4)
+    ways = "one by one", [tell * (i + 1) for i in range(kernels)]
+    for y, (name, told) in (2.4, ways), (0, ("all at once", [tell] * kernels)):
+        spans = [(at - tell, tell) for at in sorted(set(told))]
+        axis.broken_barh(spans, (y + 0.8, 0.6), fc=style.INK, ec="white")
+        axis.text(-1, y + 1.1, f"Python, {name}", ha="right", va="center")
+        free = 0.0
+        for at in told:
+            start = max(at, free)
+            axis.broken_barh([(start, work)], (y, 0.6), fc=style.COMPILED, ec="white")
+            free = start + work
+        axis.text(-1, y + 0.3, "device", ha="right", va="center")
+    axis.set(yticks=[], xlabel="microseconds", xlim=(-1, 60))
+    axis.spines["left"].set_visible(False)
+
+
+def graph_of_nodes(steps: Sequence[Any], waits: Sequence[Sequence[int]]) -> None:
+    """Chapter 27: nodes below those that they wait for; a color for each stream."""
+    depth: list[int] = []
+    stream: list[int] = []
+    taken: set[int] = set()
+    for before in waits:
+        depth.append(1 + max((depth[j] for j in before), default=-1))
+        free = [j for j in before if j not in taken]
+        taken.update(free[-1:])
+        stream.append(stream[free[-1]] if free else len(set(stream)))
+    levels = range(max(depth) + 1)
+    rows = [[i for i, d in enumerate(depth) if d == level] for level in levels]
+    wide = max(map(len, rows))
+    ax = style.blank(None, max(5, 2.6 * wide), 0.75 * len(rows))
+    boxes = {}
+    for level, row in enumerate(rows):
+        for k, i in enumerate(row):
+            first, written = str(steps[i]).split()[0], steps[i].writes[-1].memory.name
+            text = f"{i}: {first} ... makes {written}"
+            color = style.COLORS[stream[i] % len(style.COLORS)]
+            boxes[i] = style.box(ax, k - (len(row) - 1) / 2, -level, text, color)
+    for i, before in enumerate(waits):
+        for j in before:
+            style.arrow(ax, boxes[j], boxes[i])
+    ax.set(xlim=(-wide / 2, wide / 2), ylim=(0.5 - len(rows), 0.5))
+
+
+def two_places() -> None:
+    """Chapter 27: where five calls of a training step read and write the weights."""
+    _, axis = style.figure(7, 1.8)
+    for call in range(5):
+        reads, writes = call % 2, (call + 1) % 2
+        color = style.COLORS[reads]
+        style.arrow(axis, (call + 0.1, reads), (call + 0.9, writes), color)
+        axis.text(call + 0.5, 1.25, f"graph {reads + 1}", ha="center", color=color)
+    for call in range(6):
+        axis.plot(call, call % 2, "o", color=style.INK)
+    axis.set(yticks=[0, 1], yticklabels=["place 1", "place 2"], ylim=(-0.3, 1.6))
+    calls = [f"call {i + 1}" for i in range(5)]
+    axis.set(xticks=[i + 0.5 for i in range(5)], xticklabels=calls)
+
+
+def who_holds_what() -> None:
+    """Chapter 27: a program on a device, its graphs and their memories."""
+    ax = style.blank(None, 7.5, 2.6)
+    owner = style.box(ax, 1.2, 2, "DeviceProgram", style.COMPILED)
+    arena = style.box(ax, 4, 2, "arena, constants")
+    for y, name in (3.4, "Setting 1: a graph"), (0.6, "Setting 2: a graph"):
+        setting = style.box(ax, 4, y, name, style.PRIMAL)
+        memory = style.box(ax, 7, y, "memories of results")
+        style.arrow(ax, owner, setting, style.COMPILED)
+        style.arrow(ax, setting, memory, style.PRIMAL)
+        style.arrow(ax, setting, arena, style.PRIMAL)
+    style.arrow(ax, owner, arena, style.COMPILED)
+    user = style.box(ax, 9.3, 2, "a user's\narray", style.TANGENT)
+    style.arrow(ax, user, memory, style.TANGENT)
+    ax.set(xlim=(0, 10), ylim=(0, 4))
+
+
+def draw_frame(
+    axis: Any,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    fill: Any = None,
+) -> None:
+    """A rectangle: its edge alone, or filled."""
+    from matplotlib.patches import Rectangle
+
+    look = {"fc": "none", "ec": style.INK} if fill is None else {"color": fill}
+    axis.add_patch(Rectangle((x, y), width, height, **look))

@@ -5,6 +5,7 @@
     cross_entropy(scores, labels)    # chapter 8's, in 10 and 11
     peak(run)                   # chapters 12 and 13: the most memory held at a time
     python_source(jaxpr)        # chapter 6: a line of Python for each equation
+    python_calls(f, x)          # chapters 21 and 22: how much of a call is Python's
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
     print_loops(program)        # chapter 15: a lowered program, before it can print
 
@@ -13,6 +14,7 @@ What they use of the library comes when they are called: it may not be built bef
 
 from __future__ import annotations
 
+import sys
 import textwrap
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -94,6 +96,23 @@ def python_source(jaxpr: Any) -> str:
         lines.append(f"    {read(eqn.outvars[0])} = {value}")
     results = "".join(f"{read(v)}, " for v in jaxpr.outvars)
     return "\n".join([*lines, f"    return ({results})"])
+
+
+def python_calls(function: Callable[..., object], *args: Any) -> int:
+    """How many functions of Python a call enters; one call before does not count."""
+    function(*args)
+    calls = 0
+
+    def count(frame: Any, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 def padded_cond(nonzero: Any, index: Any, *operands: Any, branches: Any) -> Any:

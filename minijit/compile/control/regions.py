@@ -36,7 +36,7 @@ loop_rules |= {
 }  # fmt: skip
 
 
-# chapter 21
+
 # ---- where values are
 
 
@@ -81,27 +81,20 @@ class Part:
         return offset.value if isinstance(offset, Const) else offset
 
 
-# ---- the builder
+# ---- what is written, and in which buffers
 
 
-class RegionBuilder:
-    """Builds the statements of one region.
+class RegionBody:
+    """The statements of a region while they are written, and the buffers for them.
 
     Attributes:
       first: the statements that it begins with.
       blocks: lists of statements: the innermost one is being filled.
       rooms: the buffers for what lies between.
       constants: {id of an array: (buffer, array)}.
-      known: what was found out about steps that write results over arguments.
-      attached: the `Attached` of each tape or union that it takes or gives.
       call: the `Call` that becomes the region.
-      shared: the programs that become functions, once that is known.
-      functions: {(program, how what it is given is the same): its `Function`}.
       root: the builder of the region, if this is that of a function.
     """
-
-    # The kinds of calls that become regions; later modules add to them.
-    kinds = {"loop"}
 
     @property
     def largest_stack(self):
@@ -111,8 +104,7 @@ class RegionBuilder:
     def __init__(self, prefix, call=None):
         self.prefix, self.call, self.root = prefix, call, self
         self.first, self.blocks, self.stack = [], [[]], 0
-        self.rooms, self.constants, self.known = [], {}, {}
-        self.attached, self.shared, self.functions = [], None, {}
+        self.rooms, self.constants = [], {}
 
     def add(self, *stmts):
         self.blocks[-1].extend(stmts)
@@ -172,6 +164,28 @@ class RegionBuilder:
             own = Buffer(name, buffer.shape, buffer.dtype)
             self.constants[id(value)] = own, value
         return Part(self.constants[id(value)][0])
+
+
+# chapter 21
+# ---- the builder
+
+
+class RegionBuilder(RegionBody):
+    """Builds the statements of one region.
+
+    Attributes:
+      known: what was found out about steps that write results over arguments.
+      attached: the `Attached` of each tape or union that it takes or gives.
+      shared: the programs that become functions, once that is known.
+      functions: {(program, how what it is given is the same): its `Function`}.
+    """
+
+    # The kinds of calls that become regions; later modules add to them.
+    kinds = {"loop"}
+
+    def __init__(self, prefix, call=None):
+        super().__init__(prefix, call)
+        self.known, self.attached, self.shared, self.functions = {}, [], None, {}
 
     def copy(self, source, targets):
         """A copy of a value to several places."""

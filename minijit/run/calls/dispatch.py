@@ -49,6 +49,102 @@ from ..donating import Donating, donated_lines, owned
 from ..executable import Executable
 
 
+def in_other(printer, name, node):
+    """The variables for the children of what is in `node_types`; its data count too."""
+    kind, data = printer.constant("kind", node.type), printer.fresh()
+    printer.unless(f"type({name}) is not {kind}")
+    how = printer.constant("flatten", node_type(node.type).flatten)
+    found, *children = (printer.fresh() for _ in range(node.arity + 1))
+    printer.tests.append(f"{found}, {data} = {how}({name})")
+    printer.unless(f"{data} != {printer.constant('data', node.data)}")
+    items = f"({', '.join(children)}{',' * bool(children)})"
+    printer.tests.append(f"{items} = {found}")
+    return children
+
+
+def literal(node, children):
+    """A container as Python writes it, around texts; None if it does not write it."""
+    given = "".join(f"{child}, " for child in children)
+    if node.type in (tuple, list):
+        return f"({given})" if node.type is tuple else f"[{given}]"
+    if node.type is dict and all(type(key) is str for key in node.data):
+        pairs = zip(node.data, children, strict=True)
+        return "{" + ", ".join(f"{key!r}: {child}" for key, child in pairs) + "}"
+    return None
+
+
+class Printer:
+    """Collects the lines of a function, and names what they refer to.
+
+    Attributes:
+      tests: the lines that look at the arguments; each may return `missed`.
+      values: the lines that take the arrays' memory, once all tests have passed.
+      names: of the variables for the leaves.
+      namespace: what the text refers to besides.
+      copies: whether NumPy's arrays must not be read where they are.
+    """
+
+    def __init__(self, copies=False):
+        self.tests, self.values, self.names = [], [], []
+        self.namespace = {"missed": missed, "adopt": adopt, "new": object.__new__}
+        self.known = {}
+        self.constant("Array", ArrayImpl, numbered=False)
+        self.copies, self.count = copies, 0
+
+    def constant(self, kind, value, numbered=True):
+        """A name for a value, the same one for the same object."""
+        if id(value) not in self.known:
+            name = f"{kind}_{len(self.known)}" if numbered else kind
+            self.known[id(value)] = name
+            self.namespace[name] = value
+        return self.known[id(value)]
+
+    def fresh(self):
+        self.count += 1
+        return f"a{self.count}"
+
+    def unless(self, condition):
+        self.tests.append(f"if {condition}: return missed")
+
+    def static(self, text, value):
+        """A static argument is known by identity, if that is what it is compared by."""
+        kind = type(value)
+        own = kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__
+        if not own and kind not in (str, int, bool, bytes, float, complex, type(None)):
+            raise NoShortcut
+        self.unless(f"{text} is not {self.constant('static', value)}")
+
+    def cells(self, places):
+        """Captured variables are still what they were when the function was traced."""
+        for place, value in places:
+            cell = self.constant("cell", place.holder)
+            seen = self.constant("seen", value)
+            self.unless(f"{cell}.cell_contents is not {seen}")
+
+    def result(self, i, aval):
+        """The lines that make an array `r0` of the memory `y0`."""
+        cls = self.constant("kind", array_classes.get(type(aval.dtype), ArrayImpl))
+        return [f"r{i} = new({cls})", f"r{i}._value = y{i}"]
+
+    def results(self, avals, tree):
+        """-> (lines that make arrays and containers of `y0`, `y1`, ..., the result)."""
+        lines, names = [], [f"r{i}" for i in range(len(avals))]
+        for i, aval in enumerate(map(the_aval, avals)):
+            lines += self.result(i, aval)
+            lines += [f"r{i}.aval = {self.constant('aval', aval)}"]
+
+        def container(node, children):
+            name, text = self.fresh(), literal(node, children)
+            if text is None:
+                make = self.constant("make", node_type(node.type).unflatten)
+                data = self.constant("data", node.data)
+                text = f"{make}({data}, [{', '.join(children)}])"
+            lines.append(f"{name} = {text}")
+            return name
+
+        return lines, tree.fold(names, container)
+
+
 # chapter 25
 class NoShortcut(Exception):
     """These arguments, or results, have to go the long way."""
@@ -100,19 +196,6 @@ def in_sequence(printer, name, node):
     return children
 
 
-def in_other(printer, name, node):
-    """The variables for the children of what is in `node_types`; its data count too."""
-    kind, data = printer.constant("kind", node.type), printer.fresh()
-    printer.unless(f"type({name}) is not {kind}")
-    how = printer.constant("flatten", node_type(node.type).flatten)
-    found, *children = (printer.fresh() for _ in range(node.arity + 1))
-    printer.tests.append(f"{found}, {data} = {how}({name})")
-    printer.unless(f"{data} != {printer.constant('data', node.data)}")
-    items = f"({', '.join(children)}{',' * bool(children)})"
-    printer.tests.append(f"{items} = {found}")
-    return children
-
-
 # type of a container -> the function that prints its tests, and names what is in it.
 container_rows = {
     dict: in_dict,
@@ -122,49 +205,8 @@ container_rows = {
 }
 
 
-def literal(node, children):
-    """A container as Python writes it, around texts; None if it does not write it."""
-    given = "".join(f"{child}, " for child in children)
-    if node.type in (tuple, list):
-        return f"({given})" if node.type is tuple else f"[{given}]"
-    if node.type is dict and all(type(key) is str for key in node.data):
-        pairs = zip(node.data, children, strict=True)
-        return "{" + ", ".join(f"{key!r}: {child}" for key, child in pairs) + "}"
-    return None
-
-
-class ShortcutPrinter:
-    """Prints the function for one signature.
-
-    Attributes:
-      tests: the lines that look at the arguments; each may return `missed`.
-      values: the lines that take the arrays' memory, once all tests have passed.
-      names: of the variables for the leaves.
-      namespace: what the text refers to besides.
-      copies: whether NumPy's arrays must not be read where they are.
-    """
-
-    def __init__(self, copies=False):
-        self.tests, self.values, self.names = [], [], []
-        self.namespace = {"missed": missed, "adopt": adopt, "new": object.__new__}
-        self.known = {}
-        self.constant("Array", ArrayImpl, numbered=False)
-        self.copies, self.count = copies, 0
-
-    def constant(self, kind, value, numbered=True):
-        """A name for a value, the same one for the same object."""
-        if id(value) not in self.known:
-            name = f"{kind}_{len(self.known)}" if numbered else kind
-            self.known[id(value)] = name
-            self.namespace[name] = value
-        return self.known[id(value)]
-
-    def fresh(self):
-        self.count += 1
-        return f"a{self.count}"
-
-    def unless(self, condition):
-        self.tests.append(f"if {condition}: return missed")
+class ShortcutPrinter(Printer):
+    """Prints the function for one signature."""
 
     def leaf(self, text, x):
         """One leaf: what it must be, and how it becomes NumPy's array."""
@@ -188,14 +230,6 @@ class ShortcutPrinter:
         for child in row(self, name, node):
             self.tree(child, nodes, leaves)
 
-    def static(self, text, value):
-        """A static argument is known by identity, if that is what it is compared by."""
-        kind = type(value)
-        own = kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__
-        if not own and kind not in (str, int, bool, bytes, float, complex, type(None)):
-            raise NoShortcut
-        self.unless(f"{text} is not {self.constant('static', value)}")
-
     def arguments(self, args, kwargs, statics, leaves):
         """Take the traced arguments apart, and test the static ones."""
         self.unless(f"len(args) != {len(args)} or len(kwargs) != {len(kwargs)}")
@@ -209,36 +243,6 @@ class ShortcutPrinter:
                 self.static(text, x)
             else:
                 self.tree(text, iter(tree_flatten(x)[1].nodes), leaves)
-
-    def cells(self, places):
-        """Captured variables are still what they were when the function was traced."""
-        for place, value in places:
-            cell = self.constant("cell", place.holder)
-            seen = self.constant("seen", value)
-            self.unless(f"{cell}.cell_contents is not {seen}")
-
-    def result(self, i, aval):
-        """The lines that make an array `r0` of the memory `y0`."""
-        cls = self.constant("kind", array_classes.get(type(aval.dtype), ArrayImpl))
-        return [f"r{i} = new({cls})", f"r{i}._value = y{i}"]
-
-    def results(self, avals, tree):
-        """-> (lines that make arrays and containers of `y0`, `y1`, ..., the result)."""
-        lines, names = [], [f"r{i}" for i in range(len(avals))]
-        for i, aval in enumerate(map(the_aval, avals)):
-            lines += self.result(i, aval)
-            lines += [f"r{i}.aval = {self.constant('aval', aval)}"]
-
-        def container(node, children):
-            name, text = self.fresh(), literal(node, children)
-            if text is None:
-                make = self.constant("make", node_type(node.type).unflatten)
-                data = self.constant("data", node.data)
-                text = f"{make}({data}, [{', '.join(children)}])"
-            lines.append(f"{name} = {text}")
-            return name
-
-        return lines, tree.fold(names, container)
 
     def text(self, entry, leaves):
         """The text of the function, once the arguments were taken apart."""
