@@ -578,6 +578,11 @@ def test_a_pool_goes_with_its_function():
     assert len(pool.pools) <= before
 
 
+def test_a_part_of_larger_memory_is_not_given_away():
+    part, whole = np.zeros(10)[2:5], np.zeros(10)[:]
+    assert donating.owned([part]) is not part and donating.owned([whole]) is whole
+
+
 @each_size
 def test_whatever_another_thread_does_meanwhile_no_viewed_array_is_given_away(size):
     """It takes an array between any two lines of what makes one, or asks for owners."""

@@ -298,45 +298,6 @@ def test_the_values_of_a_tree_of_arguments():
 # ---- errors
 
 
-@pytest.mark.parametrize("rule, culprit", [
-    (lambda p, t: (p[0], t[0] * t[0]), "mul"),
-    (lambda p, t: (p[0], jnp.sin(t[0])), "sin"),
-    (lambda p, t: (p[0], p[0] / (1 + t[0])), "div"),
-    (lambda p, t: (p[0], jit(jnp.exp)(t[0])), "exp"),
-    (lambda p, t: (p[0], jnp.maximum(t[0], 0.0)), "max"),
-    (lambda p, t: (p[0], lax.stop_gradient(t[0])), "stop_gradient"),
-])  # fmt: skip
-def test_reverse_mode_needs_a_linear_rule(rule, culprit):
-    """At a tangent of zero it has a derivative, which is not the one that was meant."""
-    f = with_jvp(lambda x: x, rule)
-    assert np.isfinite(jvp(f, (2.0,), (0.5,))[1])
-    for g in (grad(f), jit(grad(f)), grad(jit(f))):
-        refused(NotImplementedError, f"linear in the.*{culprit}", g, 2.0)
-
-
-def returning(result):
-    """grad of a function whose bwd returns result(ct)."""
-    f = with_vjp(lambda x: 2 * x, lambda x: (2 * x, None), lambda _, ct: result(ct))
-    return grad(lambda x: f(x).sum())(three)
-
-
-@pytest.mark.parametrize("result, error, words", [
-    (lambda ct: (np.ones(2, "float32"),), ValueError, "f32.3.*f32.2."),
-    (lambda ct: (ct.sum(),), ValueError, "f32.3.*f32"),
-    (lambda ct: (ct[None],), ValueError, "f32.3.*f32.1,3."),
-    (lambda ct: ct.astype(bool), TypeError, "tuple"),
-    (lambda ct: (ct, ct), TypeError, "a tuple of length 1"),
-    (lambda ct: None, TypeError, "tuple"),
-    (lambda ct: {"x": ct}, TypeError, "tuple"),
-    (lambda ct: ({"a": ct},), TypeError, "structure"),
-    (lambda ct: ([ct],), TypeError, "structure"),
-    (lambda ct: (ct.astype(int),), TypeError, "i32.3."),
-    (lambda ct: (ct * 1j,), TypeError, "c64.3."),
-])  # fmt: skip
-def test_wrong_cotangents(result, error, words):
-    refused(error, words, returning, result)
-
-
 def test_a_list_will_do_for_a_pair():
     f = with_jvp(lambda x: 2 * x, lambda p, t: [2 * p[0], 2 * t[0]])
     assert grad(f)(1.0) == 2.0

@@ -189,25 +189,6 @@ def test_jax_agrees_on_every_pair_and_on_triples(x64):
             assert ours == theirs, group
 
 
-@pytest.mark.oracle
-@pytest.mark.parametrize("x64", [True, False])
-def test_jax_agrees_on_weak_arrays_of_every_width(x64):
-    jax = pytest.importorskip("jax")
-    from jax._src.dtypes import lattice_result_type
-    from jax._src.lax.lax import _convert_element_type
-
-    wide = {*dtypes.narrow} if not x64 else set()
-    names = [name for name in widths if np.dtype(name) not in wide]
-    with jax.enable_x64(x64), enable_x64(x64):
-        values = [
-            _convert_element_type(1, np.dtype(n), weak_type=True) for n in names[1:]
-        ]
-        values += [np.ones((), n) for n in names] + [True, 1, 1.0, 1j]
-        for pair in itertools.product(values, repeat=2):
-            expected = lattice_result_type(*pair)
-            assert dtypes.lattice_result_type(*pair) == expected, pair
-
-
 def promoted(module, a, b):
     """The dtype of both, or the name of the error."""
     try:

@@ -5,7 +5,6 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax
 from minijit.compile.loops.expressions import Reduce
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import expressions
@@ -60,26 +59,6 @@ def test_several_in_one_kernel_and_what_else_is_asked():
 
     for found, wanted in zip(mj.jit(both)(x), both(jnp.asarray(x)), strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-def test_within_loops_and_lanes_and_gradients():
-    x = jnp.asarray(rng.standard_normal((40, 30), dtype="float32"))
-
-    def step(x, _):
-        place = x.argmax(0)
-        return x.at[place, jnp.arange(30)].multiply(0.5), place
-
-    def run(x):
-        return lax.scan(step, x, None, length=25)
-
-    eager, compiled = run(x), mj.jit(run)(x)
-    for a, b in zip(eager, compiled, strict=True):
-        np.testing.assert_array_equal(a, b)
-    slope = mj.grad(lambda x: (run(x)[0] ** 2).sum())
-    np.testing.assert_allclose(mj.jit(slope)(x), slope(x), rtol=1e-5)
-    lanes = mj.vmap(lambda x: x.argmax(0), in_axes=1, out_axes=1)
-    many = jnp.stack([x, -x, x * x], 1)
-    np.testing.assert_array_equal(mj.jit(lanes)(many), lanes(many))
 
 
 @pytest.mark.parametrize("wide", [100, 20_000])

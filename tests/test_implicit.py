@@ -231,36 +231,3 @@ def test_errors_name_the_function_and_the_leaf():
         lax.custom_root(same, 1.0, solve, lambda g, y: [y])
     with pytest.raises(TypeError, match=r"solve must return a pair .*has_aux=True"):
         lax.custom_root(same, 1.0, solve, lambda g, y: y, has_aux=True)
-
-
-# ---- as JAX has it
-
-
-@pytest.fixture
-def jax():
-    jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
-    yield jax
-    jax.config.update("jax_enable_x64", False)
-
-
-@pytest.mark.oracle
-def test_errors_are_those_of_jax(jax):
-    solve = lambda f, x: x
-    wrong = [
-        lambda lib: lib.custom_linear_solve(lambda x: (x,), 1.0, solve),
-        lambda lib: lib.custom_linear_solve(lambda x: x[None], np.ones(2), solve),
-        lambda lib: lib.custom_linear_solve(
-            lambda x: x, np.ones(2), lambda f, x: x[:1]
-        ),
-        lambda lib: lib.custom_linear_solve(lambda x: x, 1.0, solve, has_aux=True),
-        lambda lib: lib.custom_root(lambda x: (x,), 1.0, solve, lambda g, y: y),
-        lambda lib: lib.custom_root(lambda x: x, 1.0, lambda f, x: [x], solve),
-        lambda lib: lib.custom_root(lambda x: x, 1.0, solve, lambda g, y: (y,)),
-    ]
-    for call in wrong:
-        with pytest.raises((TypeError, ValueError)) as theirs:
-            call(jax.lax)
-        with pytest.raises((TypeError, ValueError)) as ours:
-            call(lax)
-        assert ours.type is theirs.type

@@ -451,22 +451,6 @@ def test_indices_of_64_bits():
         assert np.asarray(found).tolist() == [0, 2, 0]
 
 
-@pytest.mark.oracle
-@pytest.mark.parametrize("mode", [None, "clip"])
-def test_jax_agrees_on_writes(mode):
-    jnp = pytest.importorskip("jax.numpy")
-    for index in outside:
-        for name in ("set", "add"):
-            scatter = scatters[name]
-            expected = getattr(jnp.asarray(cube).at[index], name)(3, mode=mode)
-            found = update_index(wrap(cube), index, 3, scatter, mode=mode)
-            alike(found, expected, (index, name))
-    for dtype, update in [("int8", 2), ("bfloat16", 1.5), ("float32", np.float64(2))]:
-        x = np.arange(3).astype(dtype)
-        expected = jnp.asarray(x).at[0].add(update)
-        alike(update_index(wrap(x), 0, update, lax.scatter_add), expected)
-
-
 def test_what_is_written_to_an_empty_axis_is_dropped():
     """An array may index it, as in JAX; an integer still is out of bounds."""
     import minijit.numpy as jnp

@@ -86,23 +86,6 @@ def test_they_are_stored_in_a_byte_and_printed():
     assert np.array_equal(small.view("uint8"), np.asarray(small).view("uint8"))
 
 
-def test_they_compose():
-    def f(w, x):
-        step = lambda c, row: (c + row.astype("float32") @ x, row)
-        total, rows = lax.scan(step, 0.0, w)
-        return jnp.sum(total), rows
-
-    w, x = jnp.ones((2, 4), jnp.float8_e5m2), jnp.arange(4.0)
-    for g in (f, mj.jit(f)):
-        total, rows = g(w, x)
-        assert total == 12 and rows.dtype == w.dtype
-        slopes, _ = mj.jit(mj.grad(f, has_aux=True))(w, x)
-        assert slopes.dtype == w.dtype
-        np.testing.assert_array_equal(slopes.astype("float32"), [[0, 1, 2, 3]] * 2)
-    turned = mj.vmap(mj.jit(lambda row: row[::-1]))(jnp.stack([small, small]))
-    assert np.array_equal(turned[0].view("uint8"), small[::-1].view("uint8"))
-
-
 def test_they_are_not_promoted():
     with pytest.raises(ValueError, match=r"float32, float8_e4m3fn\) have no .* path"):
         small + jnp.ones(4)

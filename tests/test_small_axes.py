@@ -428,17 +428,6 @@ def test_one_store_of_many_lanes_is_a_loop():
         assert rule in {d.rule for d in program.decisions}
 
 
-def test_results_with_the_carry_and_each_step():
-    """What each step gives is stored step by step: not in registers."""
-    def f(x):
-        step = lambda c, _: (c[:, ::-1] + 1, c.sum(1))
-        return lax.scan(step, x, None, length=5)
-
-    x = np.arange(40.0, dtype="f4").reshape(10, 4)
-    for a, b in zip(mj.jit(f)(x), f(jnp.asarray(x)), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_steps_that_are_given_rows_backwards():
     def f(x, rows):
         step = lambda c, row: (c[:, ::-1] * row[:, None] + c, None)
