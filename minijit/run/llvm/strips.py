@@ -11,6 +11,7 @@ where that would count twice, a mask leaves it out.
 """
 
 import functools
+import math
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from ...compile.loops.statements import (
     statements,
 )
 from ...compile.numbers.scalar_forms import form_of, plain_name
+from ...compile.schedule.machine import Machine
 from ...compile.schedule.nests import strides_of
 from ..emit import Walker, any_order, total_only, walkers
 from . import vectors as llvm_vectors
@@ -39,10 +41,6 @@ from .notes import ACCUMULATED, FEWEST_STEPS
 from .target import vector_bytes
 from .text import LLVMWriter
 from .vectors import PACKED, Lanes, WithinKernel, follows, lane_walkers, row_of, step
-
-# Long loops of so few operations have several registers in a strip: a step of them is
-# more than the counting of steps, and a total waits less for the sum before.
-FEW, SIDE_BY_SIDE = 4, 4
 
 # ---- which loops
 
@@ -137,11 +135,15 @@ def strip_of(walker, loop, steps):
     within one that is loaded soon."""
     extent, fixed = loop.axis.extent, isinstance(loop.axis.extent, int)
     least = count = shortest(steps)
-    short = fixed and extent < 4 * SIDE_BY_SIDE * count
+    machine = Machine.host()
+    # Side by side so many operations do not wait for each other, nor a total for the
+    # sum before; that is worth it in long loops of which all fits into registers.
+    many = 1 << int(math.log2(machine.wait / machine.op))
+    short = fixed and extent < 4 * many * count
     functions = any(form_of(*key_of(e)) for e in steps.values)
     nested = any(isinstance(s, For) for s in loop.body)
-    if not (functions or nested or short) and len(steps.values) <= FEW:
-        count *= SIDE_BY_SIDE
+    fits = len(steps.values) * many <= machine.registers
+    count *= many if fits and not (functions or nested or short) else 1
     if not fixed:
         return count
     # What is stored here is loaded soon: a processor waits for a load that reaches
