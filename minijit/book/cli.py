@@ -26,6 +26,7 @@ from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
 Arguments = argparse.Namespace
+Command = Callable[[Book, Arguments], int]
 
 
 def main(argv: list[str]) -> int:
@@ -33,7 +34,8 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     try:
         book = find_book(args.root)
-        return COMMANDS[args.command](book, args)
+        code: int = args.do(book, args)
+        return code
     except BookError as e:
         print(e, file=sys.stderr)
         return 2
@@ -45,21 +47,22 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--root", type=Path, help="a folder of the repository")
     sub = top.add_subparsers(dest="command", required=True)
 
-    def command(name: str, *arguments: str) -> argparse.ArgumentParser:
-        help = (COMMANDS[name].__doc__ or "").rstrip(".")
+    def command(do: Command, *arguments: str) -> argparse.ArgumentParser:
+        name, help = do.__name__.removeprefix("do_"), (do.__doc__ or "").rstrip(".")
         p = sub.add_parser(name, help=help, description=help)
+        p.set_defaults(do=do)
         for a in arguments:
             p.add_argument(a.rstrip("?"), nargs="?" if a.endswith("?") else None)
         return p
 
     write = "chosen build cells are empty, to be written by the reader"
-    p = command("start")
+    p = command(do_start)
     p.add_argument("--write", action="store_true", help=write)
-    p = command("reset", "chapter")
+    p = command(do_reset, "chapter")
     p.add_argument("--write", action="store_true", help=write)
-    p = command("student")
+    p = command(do_student)
     p.add_argument("out", type=Path, help="a new folder")
-    p = command("grade")
+    p = command(do_grade)
     p.add_argument("what", nargs="*", help="chapters; folders of students' work")
     p.add_argument("--csv", type=Path, help="write a row of points for each folder")
     p.add_argument("--reports", type=Path, help="write a text for each folder into it")
@@ -70,29 +73,29 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--json", type=Path, help="write what came of the one folder")
     p.add_argument("--junit", type=Path, help="write the table as JUnit's XML, too")
     p.add_argument("--prove", action="store_true", help="are the tasks in order?")
-    p = command("check", "chapter?")
+    p = command(do_check, "chapter?")
     p.add_argument("--complete", action="store_true", help="nothing may be pending")
-    command("stats", "chapter?")
-    command("sync", "chapter?")
-    command("run", "chapter?")
-    p = command("stage", "chapter")
+    command(do_stats, "chapter?")
+    command(do_sync, "chapter?")
+    command(do_run, "chapter?")
+    p = command(do_stage, "chapter")
     p.add_argument("--out", type=Path, required=True)
-    p = command("test", "chapter")
+    p = command(do_test, "chapter")
     p.add_argument("--only", action="store_true", help="this chapter's own tests only")
-    command("stages", "chapter?")
-    command("diff", "one", "two")
-    command("exercise", "chapter?")
-    p = command("new", "chapter")
+    command(do_stages, "chapter?")
+    command(do_diff, "one", "two")
+    command(do_exercise, "chapter?")
+    p = command(do_new, "chapter")
     p.add_argument("source", nargs="?", type=Path, help="Markdown; default: stdin")
-    command("text", "chapter")
-    command("outline", "chapter")
-    p = command("html", "chapter?")
+    command(do_text, "chapter")
+    command(do_outline, "chapter")
+    p = command(do_html, "chapter?")
     p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
-    p = command("lite")
+    p = command(do_lite)
     p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
     p.add_argument("--pyodide", type=Path, help="its distribution; default: its server")
-    command("draft", "chapter")
-    command("renumber")
+    command(do_draft, "chapter")
+    command(do_renumber)
     return top
 
 
@@ -313,27 +316,3 @@ def do_renumber(book: Book, args: Arguments) -> int:
     """Number the chapters by their order in book.toml, wherever they are named."""
     print("\n".join(renumber.renumber(book)))
     return 0
-
-
-COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
-    "start": do_start,
-    "reset": do_reset,
-    "student": do_student,
-    "grade": do_grade,
-    "check": do_check,
-    "stats": do_stats,
-    "sync": do_sync,
-    "run": do_run,
-    "stage": do_stage,
-    "test": do_test,
-    "stages": do_stages,
-    "diff": do_diff,
-    "exercise": do_exercise,
-    "new": do_new,
-    "text": do_text,
-    "outline": do_outline,
-    "draft": do_draft,
-    "html": do_html,
-    "lite": do_lite,
-    "renumber": do_renumber,
-}

@@ -224,129 +224,81 @@ def mistakes(statement: ast.Module) -> Iterator[ast.Module]:
 
     So many different places come first.
     """
-    makers = (
-        list(swapped(statement)), list(shifted(statement)), list(without(statement)),
-        list(zeroed(statement)), list(turned(statement)), list(nothing(statement)),
-        list(wrapped(statement)),
-    )  # fmt: skip
-    for i in range(max(map(len, makers), default=0)):
-        yield from (made[-1 - i] for made in makers if i < len(made))
+    every = list(ast.walk(statement))
+    docstrings = [n.value for n in every if isinstance(n, ast.Expr)]
+    docstrings = [n for n in docstrings if isinstance(n, ast.Constant)]
+    nodes = [n for n in every if n not in docstrings]
+    makers = (swapped, shifted, without, zeroed, turned, nothing, wrapped)
+    found = [[(n, *c) for n in nodes for c in maker(n)] for maker in makers]
+    for i in range(max(map(len, found))):
+        for node, name, value in (made[-1 - i] for made in found if i < len(made)):
+            yield changed(statement, node, name, value)
 
 
-def places(statement: ast.Module) -> list[ast.AST]:
-    """The nodes of a statement, always in the same order."""
-    return list(ast.walk(statement))
-
-
-def changed(
-    statement: ast.Module, index: int, change: Callable[[Any], None]
-) -> ast.Module:
-    """A copy in which the node of this number is changed."""
+def changed(statement: ast.Module, node: ast.AST, name: str, value: Any) -> ast.Module:
+    """A copy of a statement in which an attribute of one of its nodes is another."""
+    kept = getattr(node, name)
+    setattr(node, name, value)
     made = copy.deepcopy(statement)
-    change(places(made)[index])
+    setattr(node, name, kept)
     return made
 
 
-def swapped(statement: ast.Module) -> Iterator[ast.Module]:
+Changes = Iterator[tuple[str, Any]]  # an attribute of a node, and another value for it
+
+
+def swapped(node: ast.AST) -> Changes:
     """Another operator or comparison."""
-    for i, node in enumerate(places(statement)):
-        op = getattr(node, "op", None) or getattr(node, "ops", [None])[0]
-        other = SWAPPED.get(type(op))
-        if other is not None:
-
-            def change(node: Any, other: Any = other) -> None:
-                if hasattr(node, "ops"):
-                    node.ops[0] = other()
-                else:
-                    node.op = other()
-
-            yield changed(statement, i, change)
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPPED:
+        yield "ops", [SWAPPED[type(node.ops[0])](), *node.ops[1:]]
+    elif (op := type(getattr(node, "op", None))) in SWAPPED:
+        yield "op", SWAPPED[op]()
 
 
-def shifted(statement: ast.Module) -> Iterator[ast.Module]:
+def shifted(node: ast.AST) -> Changes:
     """Another constant; a text of several lines without one of them."""
-    words = {n.value for n in places(statement) if isinstance(n, ast.Expr)}
-    for i, node in enumerate(places(statement)):
-        if node in words:
-            continue  # a docstring
-        value = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(node, ast.Constant) and isinstance(
-            value, (bool, int, float, str)
-        ):
-
-            def change(node: Any, value: Any = value) -> None:
-                flipped = not value if isinstance(value, bool) else None
-                text = value + "x" if isinstance(value, str) else None
-                node.value = text or (value + 1 if flipped is None else flipped)
-
-            yield changed(statement, i, change)
-            lines = value.splitlines(True) if isinstance(value, str) else []
+    match node:
+        case ast.Constant(bool(value)):
+            yield "value", not value
+        case ast.Constant(int(value) | float(value)):
+            yield "value", value + 1
+        case ast.Constant(str(value)):
+            yield "value", value + "x"
+            lines = value.splitlines(True)
             for k in range(len(lines) if len(lines) > 1 else 0):
-
-                def cut(node: Any, k: int = k, lines: list[str] = lines) -> None:
-                    node.value = "".join(lines[:k] + lines[k + 1 :])
-
-                yield changed(statement, i, cut)
+                yield "value", "".join(lines[:k] + lines[k + 1 :])
 
 
-def without(statement: ast.Module) -> Iterator[ast.Module]:
+def without(node: ast.AST) -> Changes:
     """A statement of a body left out."""
-    for i, node in enumerate(places(statement)):
-        body = getattr(node, "body", None)
-        for k in range(len(body) if isinstance(body, list) else 0):
-
-            def change(node: Any, k: int = k) -> None:
-                node.body[k] = ast.Pass()
-
-            yield changed(statement, i, change)
+    body = getattr(node, "body", None)
+    for k in range(len(body) if isinstance(body, list) else 0):
+        yield "body", [*body[:k], ast.Pass(), *body[k + 1 :]]
 
 
-def nothing(statement: ast.Module) -> Iterator[ast.Module]:
+def nothing(node: ast.AST) -> Changes:
     """A result that is not returned."""
-    for i, node in enumerate(places(statement)):
-        if isinstance(node, ast.Return) and node.value is not None:
-
-            def change(node: Any) -> None:
-                node.value = ast.Constant(None)
-
-            yield changed(statement, i, change)
+    if isinstance(node, ast.Return) and node.value is not None:
+        yield "value", ast.Constant(None)
 
 
-def wrapped(statement: ast.Module) -> Iterator[ast.Module]:
+def wrapped(node: ast.AST) -> Changes:
     """A result in a list, or none because of an error."""
-    for i, node in enumerate(places(statement)):
-        if isinstance(node, ast.Return) and node.value is not None:
-
-            def in_list(node: Any) -> None:
-                node.value = ast.List([node.value], ast.Load())
-
-            def fails(node: Any) -> None:
-                zero = ast.BinOp(ast.Constant(1), ast.Div(), ast.Constant(0))
-                node.value = zero
-
-            yield changed(statement, i, in_list)
-            yield changed(statement, i, fails)
+    if isinstance(node, ast.Return) and node.value is not None:
+        yield "value", ast.List([node.value], ast.Load())
+        yield "value", ast.BinOp(ast.Constant(1), ast.Div(), ast.Constant(0))
 
 
-def zeroed(statement: ast.Module) -> Iterator[ast.Module]:
+def zeroed(node: ast.AST) -> Changes:
     """A 0 for an argument of a call."""
-    for i, node in enumerate(places(statement)):
-        for k in range(len(node.args) if isinstance(node, ast.Call) else 0):
-
-            def change(node: Any, k: int = k) -> None:
-                node.args[k] = ast.Constant(0)
-
-            yield changed(statement, i, change)
+    args = node.args if isinstance(node, ast.Call) else []
+    for k in range(len(args)):
+        yield "args", [*args[:k], ast.Constant(0), *args[k + 1 :]]
 
 
-def turned(statement: ast.Module) -> Iterator[ast.Module]:
+def turned(node: ast.AST) -> Changes:
     """Two arguments, elements or operands, the other way round."""
-    for i, node in enumerate(places(statement)):
-        args = getattr(node, "args", getattr(node, "elts", None))
-        if isinstance(args, list) and len(args) > 1:
-
-            def change(node: Any) -> None:
-                given = node.args if hasattr(node, "args") else node.elts
-                given[0], given[1] = given[1], given[0]
-
-            yield changed(statement, i, change)
+    for name in ("args", "elts"):
+        given = getattr(node, name, None)
+        if isinstance(given, list) and len(given) > 1:
+            yield name, [given[1], given[0], *given[2:]]
