@@ -723,34 +723,60 @@ shape_rules |= shapes
 
 # ---- values, by LAPACK
 
+# How many axes of the first input are a matrix's, if they are not 2.
+first_axes = {lu_pivots_to_permutation_p: 1, tridiagonal_solve_p: 1}
 
-def each(function, count, *arrays, cores=None, **params):
-    """Apply a function of matrices to each of a batch of them.
+
+def of_matrices(p, function):
+    """The values of a primitive, one matrix of a batch after the other.
 
     Args:
-      function: (*matrices, **params) -> a result, or a tuple of `count`.
-      cores: how many axes of each array are a matrix's; 2 of each by default.
+      function: (*matrices, **params) -> a result, or several, as the primitive has
+        them; None for NaN in all of them.  Matrices without elements it never gets.
     """
-    cores = cores or (2,) * len(arrays)
-    arrays = [np.ascontiguousarray(x) for x in arrays]
-    batch = arrays[0].shape[: arrays[0].ndim - cores[0]]
+
+    def values(*arrays, **params):
+        found = each(p, function, [np.ascontiguousarray(x) for x in arrays], params)
+        return found if p.multiple_results else found[0]
+
+    return values
+
+
+def each(p, function, arrays, params):
+    """A function of matrices applied to each of a batch of them: a list of results."""
+    batch = arrays[0].shape[: arrays[0].ndim - first_axes.get(p, 2)]
     if not batch:
-        return function(*arrays, **params)
-    flat = [
-        x.reshape(math.prod(batch), *x.shape[x.ndim - n :])
-        for x, n in zip(arrays, cores, strict=True)
-    ]
-    if not flat[0].shape[0]:
-        # Of an empty batch there is nothing but the shape.
-        sample = function(*(np.zeros(x.shape[1:], x.dtype) for x in flat), **params)
-        sample = sample if count > 1 or isinstance(sample, (list, tuple)) else [sample]
-        parts = [np.zeros((*batch, *s.shape), s.dtype) for s in sample]
-    else:
-        rows = [function(*xs, **params) for xs in zip(*flat, strict=True)]
-        rows = [r if isinstance(r, (list, tuple)) else [r] for r in rows]
-        parts = [np.stack(xs) for xs in zip(*rows, strict=True)]
-        parts = [x.reshape(*batch, *x.shape[1:]) for x in parts]
-    return parts if count != 1 else parts[0]
+        return one(p, function, arrays, params)
+    if 0 in batch:
+        return [np.zeros(a.shape, a.dtype) for a in avals_of(p, arrays, params)]
+    places = np.ndindex(batch)
+    found = [one(p, function, [x[i] for x in arrays], params) for i in places]
+    parts = map(np.stack, zip(*found, strict=True))
+    return [x.reshape(*batch, *x.shape[1:]) for x in parts]
+
+
+def one(p, function, matrices, params):
+    """The same for one matrix, or for those that belong together."""
+    if not all(x.size for x in matrices):
+        return list(map(of_nothing, avals_of(p, matrices, params)))
+    found = function(*matrices, **params)
+    if found is None:
+        avals = avals_of(p, matrices, params)
+        return [np.full(a.shape, np.nan, a.dtype) for a in avals]
+    return found if p.multiple_results else [found]
+
+
+def avals_of(p, arrays, params):
+    """The types of a primitive's results."""
+    found = shapes[p](*map(aval_of, arrays), **params)
+    return found if p.multiple_results else [found]
+
+
+def of_nothing(aval):
+    """A result for a matrix without elements: the identity, rows in their order."""
+    if aval.ndim == 2:
+        return np.eye(*aval.shape, dtype=aval.dtype)
+    return np.arange(*aval.shape, dtype=aval.dtype)
 
 
 @functools.cache
@@ -762,23 +788,14 @@ def lapack(name, dtype):
     return find(name, dtype=dtype)
 
 
-def nans(shape, dtype):
-    return np.full(shape, np.nan, dtype)
-
-
 def cholesky_numpy(x):
-    if not x.size:
-        return x
-    potrf = lapack("potrf", x.dtype)
-    factor, info = potrf(x, lower=True, clean=True)
-    return factor if info == 0 else nans(x.shape, x.dtype)
+    factor, info = lapack("potrf", x.dtype)(x, lower=True, clean=True)
+    return factor if info == 0 else None
 
 
 def triangular_solve_numpy(
     a, b, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal
 ):
-    if not b.size:
-        return b
     if conjugate_a and not transpose_a:
         a, conjugate_a = a.conj(), False
     trsm = lapack("trsm", b.dtype)
@@ -790,34 +807,20 @@ def triangular_solve_numpy(
 
 
 def lu_numpy(x):
-    m, n = x.shape
-    if not x.size:
-        pivots = np.zeros(min(m, n), INT32)
-        return x, pivots, np.arange(m, dtype=INT32)
-    getrf = lapack("getrf", x.dtype)
-    packed, pivots, info = getrf(x)
-    return packed, pivots.astype(INT32), permutation_of(pivots, m)
+    packed, pivots, info = lapack("getrf", x.dtype)(x)
+    return packed, pivots.astype(INT32), permutation_numpy(pivots, len(x))
 
 
-def permutation_of(pivots, size):
-    rows = np.arange(size, dtype=INT32)
+def permutation_numpy(pivots, permutation_size):
+    rows = np.arange(permutation_size, dtype=INT32)
     for i, j in enumerate(pivots):
         rows[i], rows[j] = rows[j], rows[i]
     return rows
 
 
-def permutations_numpy(pivots, *, permutation_size):
-    return each(partial(permutation_of, size=permutation_size), 1, pivots, cores=(1,))
-
-
 def qr_numpy(x, *, pivoting, full_matrices):
     from scipy.linalg import qr
 
-    m, n = x.shape
-    k = m if full_matrices else min(m, n)
-    if not x.size:
-        q, r = np.eye(m, k, dtype=x.dtype), np.zeros((k, n), x.dtype)
-        return (q, r, np.arange(n, dtype=INT32)) if pivoting else (q, r)
     mode = "full" if full_matrices else "economic"
     found = qr(x, mode=mode, pivoting=pivoting, check_finite=False)
     return (*found[:2], *(p.astype(INT32) for p in found[2:]))
@@ -838,109 +841,83 @@ def by_lapack(function, x, *args, **params):
 def svd_numpy(x, *, full_matrices, compute_uv):
     from scipy.linalg import svd
 
-    shapes = svd_shape(aval_of(x), full_matrices=full_matrices, compute_uv=compute_uv)
-    if not x.size:
-        s, *uv = (np.zeros(a.shape, a.dtype) for a in shapes)
-        return [s, *(np.eye(*a.shape, dtype=a.dtype) for a in uv)]
     found = by_lapack(svd, x, full_matrices, compute_uv)
     if found is None:
-        return [nans(a.shape, a.dtype) for a in shapes]
+        return None
     return [found[1], found[0], found[2]] if compute_uv else [found]
 
 
 def eigh_numpy(x, *, lower):
     from scipy.linalg import eigh
 
-    w_dtype = real_part(x.dtype)
-    empty = x.real.diagonal(), x
-    found = by_lapack(eigh, x, lower=lower, driver="evd") if x.size else empty
-    if found is None:
-        return nans(x.shape, x.dtype), nans(x.shape[:-1], w_dtype)
-    w, v = found
-    return v, w.astype(w_dtype)
+    found = by_lapack(eigh, x, lower=lower, driver="evd")
+    return found and found[::-1]
 
 
 def eig_numpy(x, *, left, right):
     from scipy.linalg import eig
 
-    dtype, vectors = of_parts(x.dtype), left + right
-    if not x.size:
-        found = [x[:, 0:0].reshape(0), *[x] * vectors]
-    else:
-        found = by_lapack(eig, x, left=left, right=right)
-        found = [found] if found is not None and not vectors else found
+    found = by_lapack(eig, x, left=left, right=right)
     if found is None:
-        found = [nans(shape, dtype) for shape in [x.shape[:-1], *[x.shape] * vectors]]
-    return [part.astype(dtype) for part in found]
+        return None
+    found = found if left or right else [found]
+    return [part.astype(of_parts(x.dtype)) for part in found]
 
 
 def schur_numpy(x, *, compute_schur_vectors):
     from scipy.linalg import schur
 
-    if not x.size:
-        return [x] * (1 + compute_schur_vectors)
     kind = "complex" if x.dtype.kind == "c" else "real"
-    t, v = by_lapack(schur, x, output=kind) or [nans(x.shape, x.dtype)] * 2
-    return [t, v][: 1 + compute_schur_vectors]
+    found = by_lapack(schur, x, output=kind)
+    return found and found[: 1 + compute_schur_vectors]
 
 
 def hessenberg_numpy(x):
-    gehrd = lapack("gehrd", x.dtype)
-    if x.shape[-1] < 2:
-        return x, np.zeros(max(x.shape[-1] - 1, 0), x.dtype)
-    form, taus, info = gehrd(x)
+    if x.size == 1:
+        return x, np.zeros(0, x.dtype)
+    form, taus, info = lapack("gehrd", x.dtype)(x)
     return form, taus
 
 
 def geqrf_numpy(x):
-    factor = lapack("geqrf", x.dtype)
-    if not x.size:
-        return x, np.zeros(0, x.dtype)
-    reflections, taus, _, info = factor(x)
+    reflections, taus, _, info = lapack("geqrf", x.dtype)(x)
     return reflections, taus
 
 
 def householder_numpy(a, taus):
     name = "ungqr" if a.dtype.kind == "c" else "orgqr"
-    make = lapack(name, a.dtype)
-    return make(a, taus)[0] if a.size else a
+    return lapack(name, a.dtype)(a, taus)[0]
 
 
 def tridiagonal_numpy(a, *, lower):
     reduce = lapack("hetrd" if a.dtype.kind == "c" else "sytrd", a.dtype)
-    if not a.size:
-        return a, *(np.zeros(0, x.dtype) for x in (a.real, a.real, a))
     return reduce(a, lower=lower)[:4]
 
 
 def tridiagonal_solve_numpy(dl, d, du, b):
-    if d.size < 2 or not b.size:
+    if d.size == 1:
         return b / d[:, None]
-    solver = lapack("gtsv", d.dtype)
-    *_, x, info = solver(dl[1:], d, du[:-1], b)
-    return x if info == 0 else nans(b.shape, b.dtype)
+    *_, x, info = lapack("gtsv", d.dtype)(dl[1:], d, du[:-1], b)
+    return x if info == 0 else None
 
 
-def of_matrices(function, count=1, cores=None):
-    return lambda *xs, **params: each(function, count, *xs, cores=cores, **params)
-
-
-eval_rules |= on_numpy({
-    cholesky_p: of_matrices(cholesky_numpy),
-    triangular_solve_p: of_matrices(triangular_solve_numpy),
-    lu_p: of_matrices(lu_numpy, 3),
-    lu_pivots_to_permutation_p: permutations_numpy,
-    qr_p: of_matrices(qr_numpy, 2),
-    svd_p: of_matrices(svd_numpy, 3),
-    eigh_p: of_matrices(eigh_numpy, 2),
-    eig_p: of_matrices(eig_numpy, 3),
-    schur_p: of_matrices(schur_numpy, 2),
-    hessenberg_p: of_matrices(hessenberg_numpy, 2),
-    geqrf_p: of_matrices(geqrf_numpy, 2),
-    householder_product_p: of_matrices(householder_numpy, cores=(2, 1)),
-    tridiagonal_p: of_matrices(tridiagonal_numpy, 4),
-    tridiagonal_solve_p: of_matrices(tridiagonal_solve_numpy, cores=(1, 1, 1, 2)),
-})
+by_matrix = {
+    cholesky_p: cholesky_numpy,
+    triangular_solve_p: triangular_solve_numpy,
+    lu_p: lu_numpy,
+    lu_pivots_to_permutation_p: permutation_numpy,
+    qr_p: qr_numpy,
+    svd_p: svd_numpy,
+    eigh_p: eigh_numpy,
+    eig_p: eig_numpy,
+    schur_p: schur_numpy,
+    hessenberg_p: hessenberg_numpy,
+    geqrf_p: geqrf_numpy,
+    householder_product_p: householder_numpy,
+    tridiagonal_p: tridiagonal_numpy,
+    tridiagonal_solve_p: tridiagonal_solve_numpy,
+}
+eval_rules |= on_numpy({p: of_matrices(p, f) for p, f in by_matrix.items()})
 
 
 # ---- derivatives

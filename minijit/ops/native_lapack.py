@@ -116,20 +116,20 @@ class Routines:
         room = self.room(size - start)
         return self.fill(room, lambda i: read(op("add", i, first)))
 
-    def finite_columns(self, which):
-        """(as `columns`, with 0 for all that is not finite; whether nothing was so).
+    def finite_columns(self):
+        """(the first input as `columns`, 0 for what is not finite; whether all was).
 
         Some routines do not come to an end where there is a NaN.
         """
         zero, finite = Const(0, self.dtype), self.builder.number(BOOL)
         is_finite = lambda x: op("eq", op("sub", x, x), zero)
-        read = self.reader(which)
+        read = self.reader(0)
         self.builder.set(finite, Const(True, BOOL))
-        with loops(self.builder, self.inputs[which].shape[-2:]) as index:
+        with loops(self.builder, self.inputs[0].shape[-2:]) as index:
             here = is_finite(read(*index))
             self.builder.set(finite, op("and", finite.load(), here))
         change = lambda x: op("select", is_finite(x), x, zero)
-        return self.columns(which, change), finite.load()
+        return self.columns(0, change), finite.load()
 
     def give(self, which, value, good=None):
         """Set the elements of an output to value(*index), or to NaN unless `good`."""
@@ -300,7 +300,7 @@ def householder_product(m):
 def svd(m, *, full_matrices, compute_uv):
     rows, columns = m.inputs[0].shape[-2:]
     least = min(rows, columns)
-    a, finite = m.finite_columns(0)
+    a, finite = m.finite_columns()
     s, integers = m.room(least), m.room(8 * least, dtype=INT32)
     if compute_uv:
         left, right = m.outputs[1].shape[-1], m.outputs[2].shape[-2]
@@ -322,7 +322,7 @@ def svd(m, *, full_matrices, compute_uv):
 
 def eigh(m, *, lower):
     n = m.inputs[0].shape[-1]
-    (a, finite), w = m.finite_columns(0), m.room(n)
+    (a, finite), w = m.finite_columns(), m.room(n)
     letter = "L" if lower else "U"
     good = m.call("syevd", "V", letter, n, a, n, w, WORK, INTEGER_WORK)
     good = op("and", good, finite)
@@ -332,7 +332,7 @@ def eigh(m, *, lower):
 
 def schur(m, *, compute_schur_vectors):
     n = m.inputs[0].shape[-1]
-    (a, finite), vectors = m.finite_columns(0), m.room(n, n)
+    (a, finite), vectors = m.finite_columns(), m.room(n, n)
     real, imaginary = m.room(n), m.room(n)
     # No function chooses eigenvalues, so none is called, and none are chosen.
     function, chosen, flags = (m.room(k, dtype=INT32) for k in (1, 1, n))
@@ -388,9 +388,6 @@ rows = {
     linalg.tridiagonal_p: tridiagonal,
     linalg.tridiagonal_solve_p: tridiagonal_solve,
 }
-# How many axes of the first input are a matrix's, if they are not 2.
-first_axes = {linalg.lu_pivots_to_permutation_p: 1, linalg.tridiagonal_solve_p: 1}
-
 
 loop_rules |= {
     "elements": (True, "so few elements are quicker in loops", "small_matrix"),
@@ -406,7 +403,7 @@ def build(builder, call, places):
     if primitive in small_builders and noted(rule, call, rows=max(shape[-2:])):
         small_builders[primitive](builder, call, places)
         return
-    batch = shape[: len(shape) - first_axes.get(primitive, 2)]
+    batch = shape[: len(shape) - linalg.first_axes.get(primitive, 2)]
     with loops(builder, batch) as lead:
         routines = Routines(builder, call, places, lead)
         rows[primitive](routines, **call.attrs["params"])
