@@ -33,7 +33,7 @@ from .trace.trees.pytree import tree_map as tree_map
 
 # chapter 6
 from .trace.jit.jit import clear_caches as clear_caches, jit as jit
-from .trace.jit.stale_globals import StaleGlobalWarning as StaleGlobalWarning
+from .trace.jit.captures import StaleGlobalWarning as StaleGlobalWarning
 
 from .trace.jit import leaks
 from .trace.jit.refs import (
@@ -49,14 +49,13 @@ from .trace.api.stages import eval_shape as eval_shape
 # chapter 7
 from .transform.derivatives.linearize import jvp as jvp, linearize as linearize
 
-from .transform.derivatives import joint_calls, maxima_and_powers
+from .transform.derivatives import maxima_and_powers
 
 # chapter 8
 from .transform.derivatives.transpose import (
     grad as grad, value_and_grad as value_and_grad, vjp as vjp,
 )
 
-from .transform.derivatives import plain_transposes, window_transposes
 from .transform.derivatives.linear_functions import linear_transpose as linear_transpose
 
 # chapter 9
@@ -94,7 +93,7 @@ _on_demand += "ad_checkpoint custom_batching debug".split()
 from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
 
 # chapter 13
-from .transform.control_flow import checkpointed_loop_rules
+from .transform.control_flow import checkpointed_loops
 
 # chapter 14
 from .compile.simplify import exact_rules, layout_rules, real_number_rules
@@ -206,7 +205,7 @@ from .compile.control import native_loops
 from .compile.control import lane_blocks, products
 from .compile.schedule import loop_motion
 from .compile.control import region_functions
-from .ops import native_lapack
+from .ops import native_linalg
 from .run.python import regions as python_regions
 from .run.python import region_launchers
 

@@ -60,7 +60,7 @@ from .trace.primitives import (
     reduce_sum_p as reduce_sum_p, reshape_p as reshape_p, slice_p as slice_p,
     squeeze_p as squeeze_p, transpose_p as transpose_p,
 )
-from .trace.remainders import (
+from .trace.primitives import (
     floor as floor, floor_p as floor_p, rem as rem, rem_p as rem_p,
 )
 from .trace.slicing import (

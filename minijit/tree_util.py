@@ -23,7 +23,7 @@ from .trace.trees.paths import (
     tree_leaves_with_path as tree_leaves_with_path,
     tree_map_with_path as tree_map_with_path,
 )
-from .trace.trees.keys import (
+from .trace.trees.pytree import (
     DictKey as DictKey,
     FlattenedIndexKey as FlattenedIndexKey,
     GetAttrKey as GetAttrKey,

@@ -30,9 +30,8 @@ from minijit.book.grade import (
     words,
 )
 from minijit.book.notebook import BuildCell, build_cells, code_cell, dump, load, source
-from minijit.book.progress import table as table_of
 from minijit.book.project import Book, BookError
-from minijit.book.reader import copy_folder, copy_of, start
+from minijit.book.reader import copy_folder, copy_of, start, table as table_of
 from minijit.book.signatures import used_by
 from minijit.book.splice import overlaid
 from minijit.book.stage import Stage, open_chapter

@@ -28,8 +28,7 @@ pytest.importorskip("latex2mathml")
 from minijit.book.measure import measure
 from minijit.book.notebook import load
 from minijit.book.page_cells import is_clear
-from minijit.book.page_code import source_lines, spans
-from minijit.book.page_prose import prose
+from minijit.book.page_prose import prose, source_lines, spans
 from minijit.book.pages import write_pages
 
 pytestmark = pytest.mark.chapter(24)

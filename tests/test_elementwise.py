@@ -10,12 +10,12 @@ import pytest
 from harness import refused
 
 from minijit.ops import bits, complex_numbers, elementary, rounding, special
-from minijit.trace import remainders
+from minijit.trace import primitives
 from minijit.trace.array import wrap
 
 pytestmark = pytest.mark.chapter(16)
 e = SimpleNamespace()
-for module in (bits, complex_numbers, elementary, remainders, rounding, special):
+for module in (bits, complex_numbers, elementary, primitives, rounding, special):
     vars(e).update(vars(module))
 
 one = """exp2 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh logistic rsqrt

@@ -11,7 +11,7 @@ from minijit.run.python import region_launchers, regions as python_regions, tabl
 from minijit.trace.array import ShapedArray, aval_of
 from minijit.trace.jit.jit import executors
 from minijit.transform.control_flow.api import cond_p, scan_p
-from minijit.transform.control_flow.batching_of_tapes import (
+from minijit.transform.control_flow.batching import (
     select_lanes_p,
     spread_p,
     sum_lanes_p,

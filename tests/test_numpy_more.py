@@ -9,7 +9,7 @@ from harness import refused
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.numpy import einstein
+from minijit.numpy import products
 from minijit.trace.array import ShapedArray
 from minijit.trace.base.errors import ConcretizationTypeError
 from minijit.trace.core import Trace, Tracer, set_trace
@@ -213,13 +213,13 @@ def test_save_and_load():
 
 def test_einsum_plans_the_cheaper_order():
     sizes = {"i": 1000, "j": 2, "k": 1000, "l": 2}
-    terms, result = einstein.parse("ij,jk,kl->il", 3)
-    path = einstein.contraction_path(terms, result, sizes)
+    terms, result = products.parse("ij,jk,kl->il", 3)
+    path = products.contraction_path(terms, result, sizes)
     assert path == [(1, 2), (0, 1)]
-    assert einstein.contraction_path(terms, result, sizes, "greedy") == path
-    assert einstein.contraction_path(terms, result, sizes, False) == [(0, 1), (0, 1)]
+    assert products.contraction_path(terms, result, sizes, "greedy") == path
+    assert products.contraction_path(terms, result, sizes, False) == [(0, 1), (0, 1)]
     given = [(0, 2), (0, 1)]
-    assert einstein.contraction_path(terms, result, sizes, given)[0] == (0, 2)
+    assert products.contraction_path(terms, result, sizes, given)[0] == (0, 2)
 
 
 def test_einsum_multiplies_by_a_given_dot_general():

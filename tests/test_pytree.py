@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 from minijit import tree, tree_util
 from minijit.trace.trees import paths, pytree
-from minijit.trace.trees.keys import keystr
 from minijit.trace.trees.paths import tree_flatten_with_path, tree_map_with_path
 from minijit.trace.trees.pytree import (
+    keystr,
     tree_flatten,
     tree_leaves,
     tree_map,

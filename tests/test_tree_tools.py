@@ -7,9 +7,8 @@ import pytest
 from harness import refused
 
 from minijit import tree, tree_util
-from minijit.trace.trees.keys import DictKey, keystr
 from minijit.trace.trees.paths import tree_flatten_with_path
-from minijit.trace.trees.pytree import tree_leaves, tree_map
+from minijit.trace.trees.pytree import DictKey, keystr, tree_leaves, tree_map
 from minijit.tree_util import tree_structure
 
 pytestmark = pytest.mark.chapter(5)

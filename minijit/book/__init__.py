@@ -30,7 +30,7 @@ reads no notebook.  Nothing here imports the rest of minijit.
     show, style, colours           statements, pictures and programs in notebooks
     pages, lite                    the book as HTML, and to be run in a browser
     reader, course, splice, grade  the reader's copy, and build cells to be written
-    progress, classroom, confine   what is right so far; a class, graded and kept apart
+    classroom, confine             a class, graded and kept apart
     stages, exercise, cases, judge tests and exercises, each on its chapter's stage
     tracebacks                     of the reader's frames alone
     magics, cli                    the two ways in

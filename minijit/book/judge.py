@@ -272,7 +272,8 @@ def shifted(node: ast.AST) -> Changes:
 def without(node: ast.AST) -> Changes:
     """A statement of a body left out."""
     body = getattr(node, "body", None)
-    for k in range(len(body) if isinstance(body, list) else 0):
+    body = body if isinstance(body, list) else []
+    for k in range(len(body)):
         yield "body", [*body[:k], ast.Pass(), *body[k + 1 :]]
 
 

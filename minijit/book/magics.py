@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import colours, course, exercise, grade, progress, reader, tracebacks
+from . import colours, course, exercise, grade, reader, tracebacks
 from .build import Workshop, shortened
 from .notebook import (
     build_cells,
@@ -111,7 +111,7 @@ def register(shell: Any) -> None:
     shell.register_magic_function(solution, "line", "solution")
     shell.register_magic_function(skip, "line", "skip")
     shell.register_magic_function(reset, "line", "reset")
-    shell.register_magic_function(lambda line: print(progress.table(home())), "line",
+    shell.register_magic_function(lambda line: print(reader.table(home())), "line",
                                   "progress")  # fmt: skip
     tracebacks.install(shell, library_folders, advice)
     # Loops are those of the stored outputs, whichever CPU this is.
@@ -296,7 +296,7 @@ def check_answer(name: str, namespace: dict[str, Any]) -> str:
     if name in known:
         told = check_exercise(name, namespace)
         right = told.startswith("right")
-        note = progress.noted(home(), chapter, name, right)
+        note = reader.noted(home(), chapter, name, right)
         return f"{told}\n{note}" if note else told
     for task in todo:
         if task.is_called(name):
@@ -324,7 +324,7 @@ def check_written(task: course.Task) -> list[str]:
     if right:
         shop.skipped.discard(task.name)
         told += shop.reveal(task)
-    note = progress.noted(home(), shop.stage.chapter, task.name, right)
+    note = reader.noted(home(), shop.stage.chapter, task.name, right)
     return [*told, note] if note else told
 
 

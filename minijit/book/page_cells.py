@@ -14,8 +14,16 @@ from html import escape, unescape
 from mistune import Markdown
 
 from .notebook import CAPTION, Json, joined, source, tags
-from .page_code import ANSI, highlighted, plain
-from .page_prose import TAGS, Prose, page_of, prose as prose_of, renderer
+from .page_prose import (
+    ANSI,
+    TAGS,
+    Prose,
+    highlighted,
+    page_of,
+    plain,
+    prose as prose_of,
+    renderer,
+)
 from .project import Book, Chapter
 
 BUILD = re.compile(r"%%build (\S+)[^\n]*\n?")

@@ -24,7 +24,7 @@ from .contents import Contents, Entry, contents
 from .lite import ADDRESS, FOLDER
 from .notebook import load
 from .page_cells import Page, chapter_page
-from .page_code import source_lines
+from .page_prose import source_lines
 from .project import HOW, Book, Chapter, quiet_parts
 
 WEB = Path(__file__).parent / "web"
@@ -117,7 +117,7 @@ def copy_web(out: Path) -> None:
 def machinery() -> bytes:
     """The text of what makes pages: when it changes, all pages are made anew."""
     here = Path(__file__).parent
-    names = "pages page_cells page_code page_prose contents measure lite".split()
+    names = "pages page_cells page_prose contents measure lite".split()
     return b"".join((here / f"{name}.py").read_bytes() for name in names)
 
 

@@ -11,7 +11,7 @@ from ..trace.array import ArrayImpl
 from ..trace.core import current_trace
 from ..trace.jaxprs.jaxpr import trace_call
 from ..trace.jit.captures import find_captures
-from ..trace.jit.results import trace_is_over
+from ..trace.jit.jit import trace_is_over
 from ..trace.trees.pytree import tree_leaves
 
 

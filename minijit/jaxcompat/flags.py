@@ -14,7 +14,7 @@ from functools import partial
 from numbers import Real
 
 from ..trace.base.config import config
-from ..trace.jit.results import trace_checks
+from ..trace.jit.jit import trace_checks
 from .plain_answers import guard_levels, matmul_precisions
 
 # Flags about XLA, caches of its programs, debugging of JAX itself, how it prints: the

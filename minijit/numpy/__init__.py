@@ -51,7 +51,7 @@ from .reducing import (
 )
 from .contracting import dot as dot, matmul as matmul, tensordot as tensordot
 from . import array_methods as array_methods, slicing as slicing
-from .remainders import (
+from .elementwise import (
     divmod as divmod, floor_divide as floor_divide, mod as mod, remainder as remainder,
 )
 
@@ -73,7 +73,7 @@ from .creation import (
     logspace as logspace, meshgrid as meshgrid, mgrid as mgrid, ogrid as ogrid,
     r_ as r_, s_ as s_, tri as tri, tril as tril, triu as triu, vander as vander,
 )
-from .searching import (
+from .sorting import (
     argwhere as argwhere, bincount as bincount, compress as compress,
     diag_indices as diag_indices, diag_indices_from as diag_indices_from,
     extract as extract, flatnonzero as flatnonzero, mask_indices as mask_indices,
@@ -149,7 +149,7 @@ from .reductions import (
     nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod,
     nanstd as nanstd, nansum as nansum, nanvar as nanvar, ptp as ptp,
 )
-from .cumulative import (
+from .reductions import (
     cumprod as cumprod, cumsum as cumsum, cumulative_prod as cumulative_prod,
     cumulative_sum as cumulative_sum, nancumprod as nancumprod, nancumsum as nancumsum,
 )
@@ -165,7 +165,7 @@ from .products import (
     cross as cross, inner as inner, kron as kron, matvec as matvec, outer as outer,
     trace as trace, vdot as vdot, vecdot as vecdot, vecmat as vecmat,
 )
-from .einstein import einsum as einsum, einsum_path as einsum_path
+from .products import einsum as einsum, einsum_path as einsum_path
 from .bits import packbits as packbits, unpackbits as unpackbits
 from ..ops.narrow_dtypes import (
     float4_e2m1fn as float4_e2m1fn, float8_e3m4 as float8_e3m4,
@@ -196,7 +196,7 @@ from ..trace.api.operator_calls import (
     explain_operators as _explain_operators, give_to_class as _give_to_class,
 )
 from .take_and_put import Indexed as _Indexed
-from .ufuncs import (
+from .vectorized import (
     add_methods as _add_methods, frompyfunc as frompyfunc, ufunc as ufunc,
 )
 from .vectorized import apply_along_axis as apply_along_axis, vectorize as vectorize

@@ -23,13 +23,12 @@ from .core import (
     promote_dtypes,
     subtract,
 )
-from .cumulative import cumsum
-from .elementwise import choose_where
+from .elementwise import choose_where, mod
 from .making import asarray, concatenate
 from .mathematics import clip
 from .rearranging import part_of
 from .reducing import sum
-from .remainders import mod
+from .reductions import cumsum
 from .shapes import along_axis, broadcast_to, moveaxis, ravel
 from .sorting import searchsorted, sort_together
 

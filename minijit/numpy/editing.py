@@ -10,12 +10,12 @@ from ..trace import primitives
 from ..trace.types import Array, ArrayLike, Axis
 from .arguments import canonical_axes, canonical_axis, check_arraylike, concrete, static
 from .core import arrays, as_array, convert, known_int, np_shape
-from .cumulative import cumsum
 from .elementwise import choose_where, where
 from .making import arange, array, asarray, concatenate, full, zeros, zeros_like
 from .mathematics import clip, dtype_kind
 from .rearranging import part_of, roll
 from .reducing import sum
+from .reductions import cumsum
 from .shapes import broadcast_shapes, broadcast_to, moveaxis, ravel, reshape
 from .sorting import argsort, sort
 from .take_and_put import take

@@ -39,12 +39,12 @@ from .core import (
     sqrt,
 )
 from .creation import diagonal as all_diagonals
-from .einstein import einsum
 from .elementwise import power, where
 from .making import checked_arrays, eye, ones, zeros
 from .mathematics import conj, real
 from .products import (
     cross as any_cross,
+    einsum,
     outer as any_outer,
     trace as any_trace,
     vecdot as vecdot,

@@ -13,7 +13,7 @@ from ..trace import dtypes, primitives
 from ..trace.array import ArrayImpl, wrap
 from ..trace.core import Tracer
 from ..trace.dtypes import scalar_makers
-from ..trace.remainders import floor
+from ..trace.primitives import floor
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from .arguments import (
     canonical_axis,

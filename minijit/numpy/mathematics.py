@@ -12,7 +12,7 @@ import numpy as np
 from ..ops import bits as bit_ops, complex_numbers, elementary, rounding, special
 from ..trace import dtypes, primitives
 from ..trace.core import Tracer, operators
-from ..trace.remainders import floor as floor_whole, rem
+from ..trace.primitives import floor as floor_whole, rem
 from ..trace.types import Array, ArrayLike, Unary
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.custom.rule_checks import SymbolicZero
@@ -53,10 +53,9 @@ from .core import (
     strong,
     unary,
 )
-from .elementwise import choose_where, power
+from .elementwise import choose_where, floor_divide, mod, nonzero_divisor, power
 from .making import array, asarray, full, ones_like, zeros_like
 from .reducing import all
-from .remainders import floor_divide, mod, nonzero_divisor
 from .shapes import broadcast_arrays, broadcast_shapes, broadcast_to
 
 tan = unary("tan", elementary.tan)

@@ -11,16 +11,14 @@ from ..trace.types import Array, ArrayLike, DTypeLike
 from .array_methods import by_name
 from .core import convert
 from .creation import diagonal
-from .cumulative import cumprod, cumsum
 from .editing import repeat
 from .making import copy, stack
 from .mathematics import clip, conj, imag, real, round
 from .products import trace
 from .rearranging import flip, swapaxes
-from .reductions import ptp
-from .searching import compress, nonzero
+from .reductions import cumprod, cumsum, ptp
 from .shapes import reshape, squeeze
-from .sorting import argpartition, argsort, searchsorted, sort
+from .sorting import argpartition, argsort, compress, nonzero, searchsorted, sort
 from .take_and_put import choose, take
 
 

@@ -13,8 +13,8 @@ from ..trace import primitives, slicing
 from ..trace.types import Array, ArrayLike, Axis, DTypeLike, Shape
 from .arguments import canonical_axes, canonical_axis, canonical_shape, static_int
 from .core import arrays, as_array, convert, expand_to, known_int, ndim
+from .elementwise import mod
 from .making import array, asarray, checked_arrays, concatenate, zeros_like
-from .remainders import mod
 from .shapes import expand_dims, moveaxis, ravel, reshape, transpose
 
 

@@ -11,14 +11,13 @@ from ..trace.types import Array, ArrayLike
 from .arguments import canonical_axis, concrete
 from .calculus import diff
 from .core import arrays, as_array, bool_of, convert, in_one_dtype, isnan, nan
-from .cumulative import cumsum
 from .editing import append
 from .elementwise import choose_where
 from .making import arange, concatenate, full, full_like, zeros, zeros_like
 from .reducing import any, argmax, max, min, sum
-from .searching import bincount, known_size, nonzero
+from .reductions import cumsum
 from .shapes import moveaxis, ravel, reshape
-from .sorting import lexsort, searchsorted, sort
+from .sorting import bincount, known_size, lexsort, nonzero, searchsorted, sort
 
 unique_advice = "pass size=: how many different values to give, at most."
 

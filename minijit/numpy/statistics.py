@@ -38,7 +38,6 @@ from .core import (
     sqrt,
 )
 from .creation import diag, indices, ix_
-from .cumulative import cumsum
 from .elementwise import choose_where
 from .making import (
     asarray,
@@ -53,10 +52,9 @@ from .making import (
 from .mathematics import ceil, clip, conj, floor, imag, real
 from .rearranging import atleast_2d
 from .reducing import any, max, min, sum
-from .reductions import average
-from .searching import bincount
+from .reductions import average, cumsum
 from .shapes import broadcast_to, reshape, squeeze, transpose
-from .sorting import searchsorted, sort, sort_together
+from .sorting import bincount, searchsorted, sort, sort_together
 from .take_and_put import ravel_multi_index
 
 

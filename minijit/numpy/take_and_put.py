@@ -24,13 +24,11 @@ from .arguments import (
 )
 from .core import arrays, convert, divide, np_shape, promote_dtypes
 from .creation import indices
-from .elementwise import choose_where, power, where
+from .elementwise import choose_where, divmod, mod, power, where
 from .index_to_gather import apply_index, take_index, update_index
 from .making import array, asarray, counting, ones_like, stack, zeros
 from .mathematics import clip
 from .rearranging import resize
-from .remainders import divmod, mod
-from .searching import diag_indices
 from .shapes import (
     along_axis,
     broadcast_arrays,
@@ -39,6 +37,7 @@ from .shapes import (
     ravel,
     reshape,
 )
+from .sorting import diag_indices
 
 
 def fill_diagonal(

@@ -39,7 +39,7 @@ import numpy as np
 
 from ..compile.lower.assembly import expanded
 from ..compile.lower.calls import runs_uncompiled
-from ..trace import dtypes, primitives as prim, remainders, slicing
+from ..trace import dtypes, primitives as prim, slicing
 from ..trace.api.calls import ELEMENTS, MANY, passing
 from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray, array_classes, known_aval, to_numpy
@@ -384,7 +384,7 @@ def replaced(x, leaves):
 # Of numbers that are real, whatever their dtype is.
 exact_of_reals = {
     *(prim.add_p, prim.sub_p, prim.mul_p, prim.div_p, prim.sqrt_p, prim.neg_p),
-    *(elementary.square_p, remainders.rem_p, remainders.floor_p, add_any_p),
+    *(elementary.square_p, prim.rem_p, prim.floor_p, add_any_p),
     *(rounding.ceil_p, rounding.round_p, rounding.is_finite_p, rounding.nextafter_p),
     *(rounding.clamp_p, rounding.reduce_precision_p, prim.max_p, prim.min_p),
     *(prim.sign_p, prim.abs_p, prim.copy_p, prim.convert_element_type_p),

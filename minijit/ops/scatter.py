@@ -43,9 +43,9 @@ from ..transform.derivatives.transpose import (
     adding,
     aval_of_argument,
     is_linear,
+    sum_so_far,
     transpose_rules,
 )
-from ..transform.derivatives.window_transposes import sum_so_far
 from ..transform.tangents import dense_like, linear_in_all
 
 gather_p = Primitive("gather")

@@ -30,7 +30,7 @@ from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.core import Primitive, Tracer, eval_rules
 from ..trace.jaxprs.jaxpr import Var
 from ..trace.numpy_values import highest, lowest
-from ..trace.remainders import rem
+from ..trace.primitives import rem
 from ..trace.shape_checks import (
     anything,
     canonicalize_shape,

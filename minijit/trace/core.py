@@ -18,8 +18,13 @@ What a primitive means under each trace stands in tables, one row a primitive.
 import threading
 from contextlib import contextmanager
 
-from .base.errors import frame_of_block, is_running
-from .base.tracer_errors import ambiguous_truth, conversion_error, leaked_tracer
+from .base.errors import (
+    ambiguous_truth,
+    conversion_error,
+    frame_of_block,
+    is_running,
+    leaked_tracer,
+)
 
 operators = {}
 

@@ -23,9 +23,8 @@ from ..trace.core import current_trace
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, JaxprTrace, Literal, trace_to_jaxpr
 from ..trace.jaxprs.memory import memoised
 from ..trace.jit.captures import find_captures, reaches
-from ..trace.jit.jit import jit, jit_p, where_known
+from ..trace.jit.jit import jit, jit_p, trace_is_over, where_known
 from ..trace.jit.refs import ThreadedFunction
-from ..trace.jit.results import trace_is_over
 from ..trace.jit.stores import Recent, Table
 from ..trace.types import Args, Result, Traced
 from .closed_jaxprs import apply_closed, trace_closed

@@ -7,7 +7,7 @@ them from step to step.
 from functools import partial
 
 from ...trace.array import ShapedArray
-from ...transform.control_flow.batching_of_tapes import every_p
+from ...transform.control_flow.batching import every_p
 from ...transform.control_flow.tape_rules import zero_p
 from ...transform.control_flow.unions_and_tapes import Tape, Union, inject_p, project_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p

@@ -13,7 +13,7 @@ every case that some lane took: each of them is where the branch made it.
 from dataclasses import replace
 
 from ...trace.primitives import copy_p
-from ...transform.control_flow.batching_of_tapes import (
+from ...transform.control_flow.batching import (
     every_p,
     select_lanes_p,
     spread_p,

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...trace import primitives as lax, slicing
 from ...trace.numpy_values import by_squaring
-from ...trace.remainders import floor_p, rem_p
+from ...trace.primitives import floor_p, rem_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Const, Reduce, as_index, op
 from ..loops.index_rules import known

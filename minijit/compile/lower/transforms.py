@@ -14,8 +14,8 @@ from ...trace.array import shape_rules
 from ...trace.core import Primitive
 from ...trace.jaxprs.jaxpr import Var
 from ...trace.primitives import argmax_p, broadcast_in_dim_p, select_n_p
-from ...transform.control_flow.batching import borrow_p
-from ...transform.control_flow.batching_of_tapes import (
+from ...transform.control_flow.batching import (
+    borrow_p,
     every_p,
     select_lanes_p,
     spread_p,

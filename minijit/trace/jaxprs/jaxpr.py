@@ -32,14 +32,13 @@ from ..arguments import (
     function_source,
     is_scalar,
     leaf_avals,
+    origin,
     scalar,
     wraps,
 )
 from ..array import ArrayImpl, aval_of, result_avals
-from ..base.errors import Source, on_behalf_of, user_source
-from ..base.tracer_errors import leaked_tracer
+from ..base.errors import Source, leaked_tracer, on_behalf_of, user_source
 from ..core import Trace, Tracer, current_trace, set_trace
-from ..origins import origin
 from ..types import Argnums, Args
 from .memory import memoised
 from .text import eqn_text, jaxpr_text, subjaxprs as subjaxprs

@@ -14,7 +14,7 @@ from .. import dtypes
 from ..array import ShapedArray, result_avals, shape_rules
 from ..primitives import Precision
 from .jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, scalar
-from .layout import quiet_params
+from .text import quiet_params
 
 # Dtypes by their names in types (`f32`) and in parameters (`float32`).
 short_names = {dtypes.short_dtype_name(d): d for d in dtypes.dtype_names}

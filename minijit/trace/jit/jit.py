@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, overload, Unpack
 import functools
 
-from ..array import shape_rules
+from ..arguments import function_name, function_source
+from ..array import is_array_like, shape_rules
 from ..base.config import config
 from ..base.turns import Turn, lock, one_at_a_time, turns
 from ..core import BottomTrace, Primitive, Tracer, current, eval_rules, set_trace
@@ -28,12 +29,11 @@ from ..jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr, trace_to_jaxpr
 from ..jaxprs.memory import forget_jaxprs, memoised
 from ..primitives import as_array
 from ..trees.paths import tree_flatten_with_path
-from ..trees.pytree import tree_flatten, tree_unflatten
+from ..trees.pytree import keystr, tree_flatten, tree_unflatten
 from .captures import capture_rules, find_captures
 from .donation import donated_leaves, handing, renewed
 from .jitted import Jitted, Upkeep
-from .refs import RefsInside
-from .results import check_results, trace_is_over
+from .refs import Ref, RefsInside, returned_ref
 from .retrace import Recording
 from .signature import (
     aval_of_leaf,
@@ -101,6 +101,34 @@ def trace_function(function, call, avals, info):
     jaxpr, consts = trace_to_jaxpr(flat, avals, info)
     trace_is_over(refs.trace)
     return *closed_over(jaxpr, consts), out_tree, refs.outside()
+
+
+# ---- what a traced function may return
+
+
+def check_results(function, leaves_with_path):
+    """Raise an error for a result that is no array, naming where it is."""
+    for path, leaf in leaves_with_path:
+        if isinstance(leaf, Ref):
+            raise returned_ref(leaf, keystr(path))
+        if not is_array_like(leaf):
+            place = f" at output component {keystr(path)}" if path else ""
+            raise TypeError(
+                f"function {function_name(function)} at {function_source(function)} "
+                f"traced for jit returned a value of type {type(leaf)}{place}, which "
+                "is not a valid JAX type\n  Instead: return arrays, numbers, and trees "
+                "of them; compute the rest outside the jitted function."
+            )
+
+
+# Functions of a trace that is over; they may raise.
+trace_checks: list = []
+
+
+def trace_is_over(trace):
+    """Have everything that looks at a trace when it is over look at this one."""
+    for check in trace_checks:
+        check(trace)
 
 
 # chapter 6

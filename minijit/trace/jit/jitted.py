@@ -27,11 +27,11 @@ from ..jaxprs.jaxpr import ClosedJaxpr
 from ..primitives import full
 from ..trees.pytree import PyTreeDef
 from ..types import Args, Result
+from .captures import globals_changed, watches_globals
 from .donation import delete_donated, donations, passed_on, refuse_twice, renewed
 from .refs import Ref, RefsOutside
 from .retrace import TraceRecord, Traces, finished, log_compile, trace_list
 from .signature import Options, leaf_names, sort_arguments
-from .stale_globals import globals_changed, watches_globals
 from .stores import Shortcuts, Table, generation, missed
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ import re
 import sys
 import types
 
+from ..arguments import arguments_behind
 from ..base.config import config
 from ..base.errors import PACKAGE, UnexpectedTracerError
 from ..jaxprs.jaxpr import JaxprTracer
-from ..origins import arguments_behind
 from .captures import is_library
-from .results import trace_checks
+from .jit import trace_checks
 
 # A trace that is reused cannot be searched for leaks, so the flag makes new ones.
 config.define(

@@ -29,8 +29,8 @@ from ..base.errors import HERE
 from ..core import Array, BottomTrace, Tracer, current
 from ..jaxprs.jaxpr import JaxprTrace, flattening
 from ..primitives import as_array, convert
-from ..trees.keys import keystr
 from ..trees.paths import tree_flatten_with_path
+from ..trees.pytree import keystr
 from ..types import ArrayLike
 
 

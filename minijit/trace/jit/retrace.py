@@ -25,8 +25,8 @@ from ..base.config import config
 from ..base.errors import HERE, PACKAGE, folded
 from ..base.turns import lock
 from ..core import BottomTrace, current
-from ..trees.keys import keystr
 from ..trees.paths import tree_flatten_with_path
+from ..trees.pytree import keystr
 from .captures import Identity, can_be_owner, capture_rules, scalar_key, show
 
 

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 from ..arguments import argument_names, leaf_avals, whole_type
 from ..array import ArrayImpl, ShapedArray
-from ..base.errors import HERE
-from ..base.tracer_errors import leaked_tracer
+from ..base.errors import HERE, leaked_tracer
 from ..core import Tracer, current
 from ..jaxprs.jaxpr import encloses
-from ..trees.keys import keystr
 from ..trees.paths import tree_leaves_with_path
-from ..trees.pytree import tree_flatten
+from ..trees.pytree import keystr, tree_flatten
 from .captures import scalar_key, show
 from .refs import Ref
 

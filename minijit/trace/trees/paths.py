@@ -15,12 +15,13 @@ from typing import Any
 from ..base.errors import abridged
 from ..jaxprs.jaxpr import flattening
 from ..types import PyTree
-from .keys import FlattenedIndexKey, keystr
 from .pytree import (
+    FlattenedIndexKey,
     Leaf,
     Node,
     PyTreeDef,
     diagnoses,
+    keystr,
     leaf_node,
     matching_children,
     node_type,

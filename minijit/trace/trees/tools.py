@@ -17,9 +17,9 @@ from typing import Any
 
 from ..base.errors import abridged, text_of
 from ..types import Class, PyTree
-from .keys import GetAttrKey
 from .paths import keys_of, mismatch, node_in_words
 from .pytree import (
+    GetAttrKey,
     Leaf,
     Node,
     NodeType,

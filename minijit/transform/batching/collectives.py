@@ -25,7 +25,7 @@ from ...trace.trees.pytree import tree_map
 from ...trace.types import ArrayLike
 from ..derivatives.linearize import linear_in_first, linearize_rules
 from ..derivatives.transpose import adding, transpose_rules
-from .axis_names import axis_sizes, collective_rules
+from .axes import axis_sizes, collective_rules
 from .vmap import batch_rules, lanes_at, move_axis
 from .windows import inserted, merge_into, split_axis as shares
 

@@ -28,13 +28,16 @@ from ..flat_functions import FlatFunction, check_callable
 from .axes import (
     check_arguments,
     check_axes,
+    collective_rules,
     common_size,
+    is_collective,
     leaf_names,
     mapped_axis,
+    naming,
     result_axes,
+    shared_by_all,
     through_refs,
 )
-from .axis_names import collective_rules, is_collective, naming, shared_by_all
 
 # What `vmap` must know of a kind of values (arrays, the tapes of loops), by aval.
 lane_types = {}

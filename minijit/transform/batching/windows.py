@@ -11,7 +11,7 @@ import numpy as np
 
 from ...trace import primitives as lax, slicing
 from ...trace.array import aval_of
-from ...trace.remainders import floor_p, rem_p
+from ...trace.primitives import floor_p, rem_p
 from .vmap import along, batch_rules, elementwise, lanes_at, move_axis
 
 

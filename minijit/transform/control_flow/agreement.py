@@ -17,9 +17,8 @@ from ...trace.core import Tracer
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.refs import Ref, read
-from ...trace.trees.keys import keystr
 from ...trace.trees.paths import tree_flatten_with_path
-from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
+from ...trace.trees.pytree import keystr, tree_flatten, tree_map, tree_unflatten
 from ..closed_jaxprs import apply_closed, trace_closed
 from ..pieces import close_alone, int32, interned, jaxpr_of, record, split
 

@@ -9,8 +9,7 @@ from ...trace.array import aval_of
 from ...trace.jaxprs.jaxpr import Var
 from ...trace.jaxprs.memory import memoised
 from ..closed_jaxprs import fill, present
-from ..derivatives.joint_calls import jvp_jaxpr
-from ..derivatives.linearize import joint_rules
+from ..derivatives.linearize import joint_rules, jvp_jaxpr
 from ..pieces import interned, mask_of, none_of, reorder, split
 from .branches import cond_p
 from .linear_branches import agreed

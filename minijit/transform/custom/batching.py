@@ -10,7 +10,7 @@ from functools import partial
 
 from ...trace import primitives as lax
 from ...trace.base.errors import HERE, UnexpectedTracerError
-from ..batching.axis_names import holding_functions
+from ..batching.axes import holding_functions
 from ..batching.vmap import batch_rules, lanes_at, vmap_flat, with_axis
 from ..closed_jaxprs import fill, present
 from . import custom_derivatives as custom

@@ -26,11 +26,11 @@ from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ..batching.vmap import at_front, batch_jaxpr, batch_rules
 from ..closed_jaxprs import apply_closed, fill, present
 from ..control_flow.agreement import leaf_path, with_types
-from ..derivatives.joint_calls import jvp_jaxpr
 from ..derivatives.linear_functions import linear_transpose
 from ..derivatives.linearize import (
     add_tangents,
     joint_rules,
+    jvp_jaxpr,
     linearize,
     linearize_jaxpr,
     linearize_rules,

@@ -20,9 +20,14 @@ from ...trace.arguments import function_name
 from ...trace.array import aval_of
 from ...trace.base.errors import HERE, UnexpectedTracerError
 from ...trace.core import Tracer
-from ...trace.trees.keys import keystr
 from ...trace.trees.paths import tree_flatten_with_path
-from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ...trace.trees.pytree import (
+    keystr,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_unflatten,
+)
 from ...trace.trees.tools import broadcast_prefix
 from ...trace.types import Args, Result
 from ..flat_functions import FlatFunction

@@ -1,7 +1,6 @@
 """Conversions that would lose a derivative without a word: they are refused."""
 
-from ...trace.base.errors import HERE
-from ...trace.base.tracer_errors import conversion_advice
+from ...trace.base.errors import HERE, conversion_advice
 from ...trace.core import Tracer
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from ...trace import primitives as lax, slicing
 from ...trace.array import aval_of
-from ...trace.remainders import floor, floor_p, rem_p
+from ...trace.primitives import floor, floor_p, rem_p
 from ..tangents import linear_in_all
 from .linearize import constant, elementwise, linear_in_first, linearize_rules, spread
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import compress
 from typing import Any
 
-from ...trace import primitives as lax
+from ...trace import primitives as lax, slicing
 from ...trace.arguments import wraps
 from ...trace.array import aval_of
 from ...trace.base.errors import made_as, on_behalf_of
@@ -21,7 +21,7 @@ from ...trace.core import find_rule
 from ...trace.jaxprs.jaxpr import Literal, Var, literal_value
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.jit import jit_p
-from ...trace.slicing import dynamic_update_slice, pad
+from ...trace.slicing import dynamic_update_slice, pad, slice_in_dim
 from ...trace.trees.pytree import tree_leaves, tree_unflatten
 from ...trace.types import Argnums, Args, PyTree, Result
 from ..closed_jaxprs import fill, info_of, present, rebind, trace_closed
@@ -448,3 +448,103 @@ def call_transpose(primitive, cts, accs, *args, **params):
 
 
 transpose_rules |= {jit_p: partial(call_transpose, jit_p)}
+
+
+# ---- copies, conversions, quotients, selections and concatenations
+
+
+def div_transpose(ct, x, y):
+    return unbroadcast(lax.div(ct, y), x), None
+
+
+def convert_transpose(ct, x, *, new_dtype, weak_type):
+    # Not `convert`: to take the real part of a cotangent is no mistake to warn of.
+    back = dict(new_dtype=x.aval.dtype, weak_type=x.aval.weak_type)
+    return (lax.convert_element_type_p.bind(ct, **back),)
+
+
+def select_transpose(ct, which, *cases):
+    zero = zeros(aval_of(ct))
+    return None, *[
+        lax.select_n(which, *[ct if j == i else zero for j in range(len(cases))])
+        if is_linear(x)
+        else None
+        for i, x in enumerate(cases)
+    ]
+
+
+def concatenate_transpose(ct, *args, dimension):
+    out, start = [], 0
+    for x in args:
+        stop = start + aval_of_argument(x).shape[dimension]
+        part = slice_in_dim(ct, start, stop, axis=dimension) if is_linear(x) else None
+        out.append(part)
+        start = stop
+    return out
+
+
+transpose_rules |= adding({
+    lax.copy_p: lambda ct, x: (ct,),
+    lax.convert_element_type_p: convert_transpose,
+    lax.div_p: div_transpose,
+    lax.select_n_p: select_transpose,
+    lax.concatenate_p: concatenate_transpose,
+})
+
+
+# ---- windows: what read one writes to it
+#
+# A window read where an index says is transposed into an update.  That row takes the
+# sum so far and writes into it, so that a thousand windows of one array make a thousand
+# small additions, and not a thousand arrays of zeros.
+
+
+def pad_transpose(ct, x, value, *, padding_config):
+    """The operand gets its elements back; the padding value the sum of all others."""
+    undo = [(-low, -high, 0) for low, high, _ in padding_config]
+    zero = lax.full((), 0, aval_of(ct).dtype)
+    inner = slicing.pad(ct, zero, undo)
+    steps = [interior + 1 for _, _, interior in padding_config]
+    part = lax.slice(inner, [0] * inner.ndim, inner.shape, steps)
+    rest = None
+    if is_linear(value):
+        axes = range(ct.ndim)
+        rest = lax.sub(lax.reduce_sum(ct, axes), lax.reduce_sum(part, axes))
+    return part if is_linear(x) else None, rest
+
+
+def dynamic_update_slice_transpose(ct, x, update, *starts):
+    """What was written over has no part in the result."""
+    shape = aval_of_argument(update).shape
+    over = part = None
+    if is_linear(x):
+        zero = lax.full(shape, 0, aval_of(ct).dtype)
+        over = slicing.dynamic_update_slice_p.bind(ct, zero, *starts)
+    if is_linear(update):
+        part = slicing.dynamic_slice_p.bind(ct, *starts, slice_sizes=shape)
+    return over, part, *[None] * len(starts)
+
+
+transpose_rules |= adding({
+    slicing.rev_p: lambda ct, x, *, dimensions: (slicing.rev(ct, dimensions),),
+    slicing.pad_p: pad_transpose,
+    slicing.dynamic_update_slice_p: dynamic_update_slice_transpose,
+})
+
+
+def sum_so_far(acc, x, ct):
+    """The accumulator to write into: zeros if there is none yet."""
+    return lax.full(x.aval.shape, 0, aval_of(ct).dtype) if acc is None else acc
+
+
+def dynamic_slice_transpose(ct, accs, x, *starts, slice_sizes):
+    """Add to the window of the sum so far."""
+    acc = sum_so_far(accs[0], x, ct)
+    if accs[0] is not None:
+        here = slicing.dynamic_slice_p.bind(acc, *starts, slice_sizes=slice_sizes)
+        ct = lax.add(here, ct)
+    acc = slicing.dynamic_update_slice_p.bind(acc, ct, *starts)
+    return [acc, *[None] * len(starts)]
+
+
+transpose_rules |= {slicing.dynamic_slice_p: dynamic_slice_transpose}

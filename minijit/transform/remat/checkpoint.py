@@ -27,14 +27,17 @@ from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ...trace.types import Argnums
 from ..batching.vmap import batch_rules, call_rule as batch_call
 from ..closed_jaxprs import apply_closed, drop_dead, fill, present
-from ..derivatives.joint_calls import call_joint
-from ..derivatives.linearize import joint_rules, linearize_jaxpr, linearize_rules
+from ..derivatives.linearize import (
+    call_joint,
+    joint_rules,
+    linearize_jaxpr,
+    linearize_rules,
+)
 from ..derivatives.transpose import call_transpose, transpose_rules
 from ..equations import inline_calls, rename_atom, rename_inputs
 from ..flat_functions import check_callable
 from ..pieces import close_over, interned, none_of, record, split
-from .budgets import within_budget
-from .policies import Budget, checked_policy, may_save, name_p
+from .policies import Budget, checked_policy, may_save, name_p, within_budget
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,8 @@ from ..derivatives.linearize import linearize_jaxpr
 from ..equations import inline_calls
 from ..pieces import record
 from ..tangents import tangent_aval
-from .budgets import work_again
 from .checkpoint import checkpoint_p
-from .policies import name_p
+from .policies import name_p, work_again
 
 
 @dataclass(frozen=True)
