@@ -114,6 +114,24 @@ def all_at(lanes, xs, axes, target):
 at_front = partial(all_at, target=0)
 
 
+class OfLanes(Trace):
+    """What a trace of lanes is: two of the same lanes are equal.
+
+    For a custom rule runs in a trace of its own, and what it captured from the `vmap`
+    around it has those lanes too.
+    """
+
+    def __init__(self, parent, lanes):
+        self.parent = parent
+        self.lanes = lanes
+
+    def __eq__(self, other):
+        return isinstance(other, OfLanes) and other.lanes is self.lanes
+
+    def __hash__(self):
+        return hash(self.lanes)
+
+
 # chapter 9
 
 # primitive -> rule(lanes, axes, *args, **params) -> (results, axes of the results)
@@ -146,22 +164,8 @@ class BatchTracer(Tracer):
         return "\n  It has a different value in each lane of a vmap." + inner
 
 
-class BatchTrace(Trace):
-    """Applies each primitive to all lanes at once, in its parent.
-
-    Two of the same lanes are equal: a custom rule runs in a trace of its own, and what
-    it captured from the `vmap` around it has those lanes too.
-    """
-
-    def __init__(self, parent, lanes):
-        self.parent = parent
-        self.lanes = lanes
-
-    def __eq__(self, other):
-        return isinstance(other, BatchTrace) and other.lanes is self.lanes
-
-    def __hash__(self):
-        return hash(self.lanes)
+class BatchTrace(OfLanes):
+    """Applies each primitive to all lanes at once, in its parent."""
 
     def pair(self, x):
         """-> (value, the axis of its lanes or None)"""

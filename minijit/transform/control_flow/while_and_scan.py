@@ -41,6 +41,29 @@ class While:
         return while_p.bind(*cond_consts, *consts, *carry, **vars(self) | counts)
 
 
+def on_tapes(avals, rows):
+    """Rows, each with the values of one step: -> a Tape for each column."""
+    return [TapeValue(Tape(a), [row[k] for row in rows]) for k, a in enumerate(avals)]
+
+
+def loop_tangents(parts, steps, consts, carry, stepwise, length=None, reverse=False):
+    """The linear side of a loop, whose body is the `LinearLoop` `parts`: a scan.
+
+    `steps` is the number of steps, or [] if `length` is.  Returns a function from
+    tangents of consts, carry and xs to those of carry and ys.
+    """
+    shared, loop = parts.shared(consts), Loop(parts.linear, length, reverse)
+
+    def linear(*tangents):
+        of_consts, of_carry, of_xs = split(tangents, len(consts), len(carry))
+        of_carry = instantiate_carry(carry, of_carry, parts.nonzero_carry)
+        given = shared + present(of_consts), present(of_carry)
+        outs = loop.bind(steps, *given, stepwise + present(of_xs))
+        return fill(parts.nonzero_out, outs)
+
+    return linear
+
+
 # chapter 11
 from .unions_and_tapes import Tape, TapeValue
 
@@ -71,34 +94,11 @@ def while_eval(*args, **params):
     return [*carry, step_count(count), *on_tapes(loop.body_jaxpr.out_avals[n:], rows)]
 
 
-def on_tapes(avals, rows):
-    """Rows, each with the values of one step: -> a Tape for each column."""
-    return [TapeValue(Tape(a), [row[k] for row in rows]) for k, a in enumerate(avals)]
-
-
 shape_rules |= {while_p: while_shape}
 eval_rules |= as_whole(while_p, while_eval)
 
 
 # ---- the linear side of a loop
-
-
-def loop_tangents(parts, steps, consts, carry, stepwise, length=None, reverse=False):
-    """The linear side of a loop, whose body is the `LinearLoop` `parts`: a scan.
-
-    `steps` is the number of steps, or [] if `length` is.  Returns a function from
-    tangents of consts, carry and xs to those of carry and ys.
-    """
-    shared, loop = parts.shared(consts), Loop(parts.linear, length, reverse)
-
-    def linear(*tangents):
-        of_consts, of_carry, of_xs = split(tangents, len(consts), len(carry))
-        of_carry = instantiate_carry(carry, of_carry, parts.nonzero_carry)
-        given = shared + present(of_consts), present(of_carry)
-        outs = loop.bind(steps, *given, stepwise + present(of_xs))
-        return fill(parts.nonzero_out, outs)
-
-    return linear
 
 
 def while_linearize(nonzero, *args, **params):
