@@ -5,7 +5,6 @@
 """
 
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -76,8 +75,8 @@ def take_index(
     result = gather(
         insert_axes(x, form.bool_axes),
         form.indices,
-        form.dimension_numbers,
-        form.slice_sizes,
+        form.dimension_numbers(),
+        form.sizes,
         unique_indices=unique_indices or form.unique,
         indices_are_sorted=indices_are_sorted or form.unique,
         mode=mode,
@@ -115,55 +114,29 @@ def concrete_scalar(fill_value):
     return to_numpy(fill_value).item()
 
 
-@dataclass(frozen=True)
-class GatherForm:
-    """A NumPy-style index as a gather, or as a scatter, which mirrors it.
-
-    Attributes:
-      bool_axes: axes of size 1 to insert into the operand first, for scalar bools.
-      indices: int[*batch, k], NumPy's where all is known.
-      dimension_numbers: a `GatherDimensionNumbers`.
-      slice_sizes: of the window, an int for each axis of the operand.
-      reversed_axes: axes of what is gathered to reverse, for negative steps.
-      new_axes: axes of size 1 to insert into the result at last, for each `None`.
-      shape: of the result.
-      unique: whether no element is taken twice, and they come in order.
-    """
-
-    bool_axes: tuple
-    indices: object
-    dimension_numbers: GatherDimensionNumbers
-    slice_sizes: tuple
-    reversed_axes: tuple
-    new_axes: tuple
-    shape: tuple
-    unique: bool
-
-
-def index_to_gather(shape, index, wrap_negative_indices=True, scatters=False):
-    """The `GatherForm` of a NumPy-style index into an array of this shape."""
-    entries, contiguous = parse_index(shape, index)
-    entries = wrap_entries(entries, shape, wrap_negative_indices)
-    return gather_form(shape, entries, contiguous, scatters)
-
-
 def gather_form(shape, entries, contiguous, scatters=False):
-    """The `GatherForm` of parsed and wrapped entries."""
+    """The `GatherForm` of parsed and wrapped entries into an array of this shape."""
     shape, entries, bool_axes = expand_bools(shape, entries)
     arrays = [i for i, e in enumerate(entries) if is_integer(e)]
     advanced = any(np.ndim(entries[i]) for i in arrays)
     place = None if not advanced else arrays[0] if contiguous else 0
-    builder = FormBuilder(shape, scatters)
+    form, taken = GatherForm(shape, tuple(bool_axes), not advanced), []
     for position, entry in enumerate(entries):
         if position == place:
-            builder.arrays(entries)
+            form.add_arrays(entries)
         if entry is None:
-            builder.new_axis()
+            form.add_new_axis()
         elif isinstance(entry, (slice, Slice)):
-            builder.span(span_of(entry, shape[builder.axis]))
+            form.add_span(span_of(entry, shape[form.axis]))
         else:
-            builder.integer(entry, advanced)
-    return builder.form(tuple(bool_axes), not advanced)
+            taken += [form.axis] if advanced else []
+            form.add_integer(entry, advanced)
+    # What is written out of bounds is dropped, and a read of nothing reads nothing.
+    if not scatters and 0 not in form.shape:
+        for axis in taken:
+            check_not_empty(shape[axis], axis)
+    form.indices = join_indices(form.parts, form.batch)
+    return form
 
 
 def expand_bools(shape, entries):
@@ -179,33 +152,37 @@ def expand_bools(shape, entries):
     return tuple(shape), result, bool_axes
 
 
-class FormBuilder:
-    """Collects the parts of a `GatherForm`, entry after entry.
+class GatherForm:
+    """A NumPy-style index as a gather, or as a scatter, which mirrors it.
 
-    `axis` is the next axis of the operand.  `parts` are (indices, the first batch axis
-    they run along, the operand's axis they are for); broadcast to the batch axes and
-    put side by side, they become the start indices.  `taken` are the operand's axes
-    that arrays index.
+    It is made entry after entry; `axis` is the next axis of the operand.
+
+    Attributes:
+      bool_axes: axes of size 1 to insert into the operand first, for scalar bools.
+      unique: whether no element is taken twice, and they come in order.
+      parts: (indices, the first batch axis they run along, the operand's axis they are
+        for); broadcast to the axes `batch`, side by side, they are the start indices.
+      indices: those, once all entries are there: int[*batch, k], NumPy's if known.
+      offset: axes of the result that windows have; collapsed: of the operand, that
+        windows lose; sizes: of the window, an int for each axis of the operand.
+      reversed_axes: axes of what is gathered to reverse, for negative steps.
+      new_axes: axes of size 1 to insert into the result at last, for each `None`.
+      shape: of the result.
     """
 
-    def __init__(self, shape, scatters):
-        self.operand_shape, self.scatters = shape, scatters
-        self.axis = 0
-        self.parts, self.batch = [], []
-        self.offset, self.collapsed, self.sizes = [], [], []
-        self.shape, self.reversed_axes, self.new_axes = [], [], []
-        self.taken = []
+    def __init__(self, operand_shape, bool_axes, unique):
+        self.operand_shape, self.axis = operand_shape, 0
+        self.bool_axes, self.unique = bool_axes, unique
+        self.parts, self.batch, self.indices = [], (), None
+        self.offset = self.collapsed = self.sizes = ()
+        self.shape = self.reversed_axes = self.new_axes = ()
 
-    def gathered_axis(self):
-        """The next axis of what is gathered, which has no new axes yet."""
-        return len(self.shape) - len(self.new_axes)
-
-    def new_axis(self):
+    def add_new_axis(self):
         """An entry `None`."""
-        self.new_axes.append(len(self.shape))
-        self.shape.append(1)
+        self.new_axes += (len(self.shape),)
+        self.shape += (1,)
 
-    def arrays(self, entries):
+    def add_arrays(self, entries):
         """The axes of all arrays, broadcast against each other."""
         axis, found = 0, []
         for entry in entries:
@@ -219,57 +196,39 @@ class FormBuilder:
         self.batch += shape
         self.shape += shape
 
-    def integer(self, entry, advanced):
-        """An integer or array; what it adds to the result, `arrays` has added."""
-        if advanced:
-            self.taken.append(self.axis)
-        else:
+    def add_integer(self, entry, advanced):
+        """An integer or array; what it adds to the result, `add_arrays` has added."""
+        if not advanced:
             check_not_empty(self.operand_shape[self.axis], self.axis)
             self.parts.append((entry, len(self.batch), self.axis))
-        self.collapsed.append(self.axis)
-        self.sizes.append(1)
+        self.collapsed += (self.axis,)
+        self.sizes += (1,)
         self.axis += 1
 
-    def span(self, span):
+    def add_span(self, span):
         """A slice: a window where it has no step, else an array of indices."""
-        axis = self.gathered_axis()
+        # The next axis of what is gathered, which has no new axes yet.
+        axis = len(self.shape) - len(self.new_axes)
         if span.reverse:
-            self.reversed_axes.append(axis)
+            self.reversed_axes += (axis,)
         if span.step == 1:
             if span.size != self.operand_shape[self.axis]:
                 self.parts.append((span.first, len(self.batch), self.axis))
-            self.offset.append(axis)
-            self.sizes.append(span.size)
+            self.offset += (axis,)
+            self.sizes += (span.size,)
         else:
             indices = span.first + span.step * np.arange(span.size, dtype=np.int32)
             self.parts.append((indices, len(self.batch), self.axis))
-            self.batch.append(span.size)
-            self.collapsed.append(self.axis)
-            self.sizes.append(1)
-        self.shape.append(span.size)
+            self.batch += (span.size,)
+            self.collapsed += (self.axis,)
+            self.sizes += (1,)
+        self.shape += (span.size,)
         self.axis += 1
 
-    def form(self, bool_axes, unique):
-        """The finished `GatherForm`."""
-        # What is written out of bounds is dropped, and a read of nothing reads nothing.
-        if not self.scatters and 0 not in self.shape:
-            for axis in self.taken:
-                check_not_empty(self.operand_shape[axis], axis)
-        dimension_numbers = GatherDimensionNumbers(
-            offset_dims=tuple(self.offset),
-            collapsed_slice_dims=tuple(self.collapsed),
-            start_index_map=tuple(axis for _, _, axis in self.parts),
-        )
-        return GatherForm(
-            bool_axes,
-            join_indices(self.parts, tuple(self.batch)),
-            dimension_numbers,
-            tuple(self.sizes),
-            tuple(self.reversed_axes),
-            tuple(self.new_axes),
-            tuple(self.shape),
-            unique,
-        )
+    def dimension_numbers(self):
+        """The `GatherDimensionNumbers`."""
+        starts = tuple(axis for _, _, axis in self.parts)
+        return GatherDimensionNumbers(self.offset, self.collapsed, starts)
 
 
 def index_shape(shapes):
@@ -285,7 +244,7 @@ def index_shape(shapes):
 
 
 def join_indices(parts, batch):
-    """Start indices int[*batch, k] out of a `FormBuilder`'s parts."""
+    """Start indices int[*batch, k] out of a `GatherForm`'s parts."""
     indices = same_dtype([part for part, _, _ in parts])
     if not parts:
         return np.zeros((*batch, 0), np.int32)
@@ -326,7 +285,9 @@ def update_index(
     JAX: `x.at[index].set(update)`, `.add` and so on.
     """
     aval = aval_of(x)
-    form = index_to_gather(aval.shape, index, wrap_negative_indices, scatters=True)
+    entries, contiguous = parse_index(aval.shape, index)
+    entries = wrap_entries(entries, aval.shape, wrap_negative_indices)
+    form = gather_form(aval.shape, entries, contiguous, scatters=True)
     operand, update = promote_update(x, update)
     if 0 in form.shape:
         # Nothing is asked of an update of nothing: any shape will do, as in JAX.
@@ -334,7 +295,7 @@ def update_index(
     update = shape_update(update, form)
     if 0 in aval.shape:
         return x
-    dims = ScatterDimensionNumbers(*form.dimension_numbers)
+    dims = ScatterDimensionNumbers(*form.dimension_numbers())
     result = scatter(
         insert_axes(operand, form.bool_axes),
         form.indices,
