@@ -161,11 +161,10 @@ def spans(code: str, language: str = "python") -> str:
     )
 
 
-def highlighted(code: str, language: str = "python", kind: str = "") -> str:
+def highlighted(code: str, language: str = "python") -> str:
     """A block of code, which scrolls if it is wide: so the keyboard must reach it."""
-    named = f' class="{kind}"' if kind else ""
     inner = spans(code.rstrip("\n"), language)
-    return f'<pre{named} tabindex="0"><code>{inner}</code></pre>\n'
+    return f'<pre tabindex="0"><code>{inner}</code></pre>\n'
 
 
 def plain(text: str, kind: str) -> str:

@@ -334,15 +334,13 @@ def judge_exercises(book: Book, chapter: Chapter, folder: Path) -> int:
 # -- all of it
 
 
-def all_stages(
-    book: Book, only: Chapter | None = None, every: int = 0, judge: bool = True
-) -> list[str]:
+def all_stages(book: Book, only: Chapter | None = None, every: int = 0) -> list[str]:
     """Complaints about the stages, each written into a folder outside the checkout.
 
     The chapter's modules, and on the last stage all, must import first in their
     process; the chapter's own tests, or those that `every` leaves, must pass; its
     exercises must be in order.  The exercises of tours and capstones are judged on
-    the finished library.  Without `judge` no exercises are looked at.
+    the finished library.
     """
     bad = [f"{f} names no chapter in its pytestmark" for f in unmarked_tests(book)]
     for c in book.notebooks():
@@ -350,7 +348,7 @@ def all_stages(
             continue
         if c.whole:
             with stage_folder(book, c) as folder:
-                if judge and judge_exercises(book, c, folder):
+                if judge_exercises(book, c, folder):
                     bad.append(f"{c.called}: exercises failed")
             continue
         with stage_folder(book, c) as folder:
@@ -358,7 +356,7 @@ def all_stages(
                 bad.append(f"stage {c.id}: a module does not import")
             if run_tests(book, c, folder, only=True, every=every):
                 bad.append(f"stage {c.id}: tests failed")
-            if judge and not c.pending and judge_exercises(book, c, folder):
+            if not c.pending and judge_exercises(book, c, folder):
                 bad.append(f"stage {c.id}: exercises failed")
         tests = len(staged_tests(book, c, only=True))
         print(f"stage {c.id}: imported, {tests} test files", flush=True)
