@@ -154,7 +154,8 @@ def candidates(rows, k):
     """
     many, n = rows.shape
     lines = math.isqrt(n // k) if k and many else 0
-    if lines < 8:
+    # Few numbers are sorted before the lines are told apart.
+    if lines < (4 if rows.size > MANY else 8):
         return None
     width = n // lines
     maxima = rows[:, : lines * width].reshape(many, lines, width).max(axis=1)
@@ -192,6 +193,8 @@ def largest_first(keys, k):
     return n - 1 - largest.astype(np.int64)
 
 
+# So many numbers, in all rows, are worth a table of few lines.
+MANY = 10_000
 # Rows that are sorted as quickly as NumPy finds their largest elements.
 SHORT_ROW = 1000
 

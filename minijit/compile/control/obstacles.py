@@ -11,6 +11,7 @@ from ...trace.jit.jit import jit_p
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..decisions import loop_rules, noted
+from ..lower.assembly import expanded
 from ..lower.calls import runs_uncompiled
 from ..lower.walk import fallbacks
 from ..settings import config
@@ -53,9 +54,15 @@ def left_to_python(closed):
             inner = parts_of[kind](**eqn.params)
         for reason in filter(None, map(left_to_python, inner)):
             return reason if kind is jit_p else told(kind)
-        if kind in fallbacks and kind not in call_obstacles and runs_uncompiled(eqn):
+        uncompiled = kind in fallbacks and runs_uncompiled(eqn)
+        if uncompiled and kind not in call_obstacles and is_lowered(eqn, closed):
             return told(kind)
     return None
+
+
+def is_lowered(eqn, closed):
+    """Whether an equation of a jaxpr is lowered as it is, and no others in its place."""
+    return any(e is eqn for e in expanded(closed.jaxpr).eqns)
 
 
 def steps_of(program):
