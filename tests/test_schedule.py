@@ -572,6 +572,12 @@ def test_places_that_take_long_are_found_before_the_scatter():
         with mj.disable_jit():
             wanted = function(x)
         np.testing.assert_allclose(mj.jit(function)(x), wanted, 1e-5, 1e-5)
+    # What the terms of a total are made of is not beside the total.
+    scores = lambda x: (abs(x[:, :1] - bins) * 3 + 1 - x[:, 1:] * 0.5).sum(1)
+    h = lambda x: jnp.zeros(9).at[jnp.clip(scores(x).astype(int), 0, 8)].add(1.0)
+    with mj.disable_jit():
+        wanted = h(x)
+    np.testing.assert_array_equal(mj.jit(h)(x), wanted)
     # What is short is not: it would be written and read.
     i = jnp.asarray(rng.integers(-22, 22, 5_000))
     short = lambda i, x: jnp.zeros(22).at[i].add(x[:, 1])

@@ -2,6 +2,7 @@
 
     jaxpr     shortcuts       -> jaxpr      what takes the place of an equation
               expansions      -> jaxpr      equations that are lowered in its place
+              loop_expansions -> jaxpr      the same, in the body of a loop
               row_choosers    -> Program    who lowers an equation to nests and calls
               other_walks     -> Program    other ways through a whole jaxpr
     Program   program_passes  -> Program    which nests are one kernel
@@ -79,6 +80,11 @@ expansions = Stage(
     "in_real_products",  # products of complex numbers
     "few_largest",  # in passes over rows
     "with_own_results",  # an array for each result
+)
+
+# The same of a jaxpr that is the body of a loop, or a branch of one.
+loop_expansions = Stage(
+    "small_sorts",  # which no call of NumPy has to do
 )
 
 # Functions of an equation: the row that lowers it where its primitive does not decide,

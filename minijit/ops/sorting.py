@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..compile.lower.walk import fallbacks
-from ..compile.pipeline import expansions
+from ..compile.pipeline import expansions, loop_expansions
 from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -347,3 +347,85 @@ def in_passes(eqn):
 
 
 expansions |= {"few_largest": everywhere(in_passes)}
+
+
+# ---- short rows in loops: each element counts those that come before it
+
+# How long the rows are, and how many pairs of elements are compared, at most.
+SHORT, MOST_PAIRS = 256, 1 << 18
+
+
+def sorted_by_places(*operands, dimension, is_stable, num_keys):
+    """What `sort` means: an element's place is how many come before it."""
+    keys = [in_one_order(x) for x in operands[:num_keys]]
+    return at_places(places_of(keys, dimension), operands, dimension)
+
+
+def largest_by_places(x, *, k, axis):
+    """What `top_k` means."""
+    places = lax.broadcasted_iota(np.dtype(np.int32), x.shape, axis)
+    down = lax.bitwise_not(in_integers(x))
+    both = at_places(places_of([down], axis), [x, places], axis)
+    limits = [k if d == axis else n for d, n in enumerate(x.shape)]
+    return [lax.slice(y, (0,) * y.ndim, limits) for y in both]
+
+
+def places_of(keys, axis):
+    """For each element how many come before it: smaller ones, and equal ones that stand
+    before it."""
+    shape, rest = keys[0].shape, [d for d in range(keys[0].ndim) if d != axis]
+    pairs = (*shape, shape[axis])
+    own = lambda x: lax.broadcast_in_dim(x, pairs, range(len(shape)))
+    other = lambda x: lax.broadcast_in_dim(
+        lax.transpose(x, (*rest, axis)), pairs, (*rest, len(shape))
+    )
+    index = lax.broadcasted_iota(np.dtype(np.int32), shape, axis)
+    before = lax.lt(other(index), own(index))
+    for key in reversed(keys):
+        before = lax.bitwise_and(lax.eq(other(key), own(key)), before)
+        before = lax.bitwise_or(lax.lt(other(key), own(key)), before)
+    return lax.reduce_sum(lax.convert(before, np.dtype(np.int32)), (len(shape),))
+
+
+def at_places(places, arrays, axis):
+    """Arrays whose elements are put to other places along an axis."""
+    rest = tuple(d for d in range(places.ndim) if d != axis)
+    numbers = scatter.ScatterDimensionNumbers((), (axis,), (axis,), rest, rest)
+    places = lax.reshape(places, (*places.shape, 1))
+    kind = dict(mode="promise_in_bounds", unique_indices=True)
+    return [scatter.scatter(x, places, x, numbers, **kind) for x in arrays]
+
+
+def in_integers(x):
+    """Integers in the order of x, of bools too."""
+    keys = as_integers(x)
+    return keys if keys.dtype != bool else lax.convert(keys, np.dtype(np.int32))
+
+
+def in_one_order(x):
+    """Integers in the order that `sort` means: zeros are equal, and so are NaNs."""
+    if x.dtype.kind in "biu":
+        return in_integers(x)
+    number = lambda value: lax.full(x.shape, lax.convert(value, x.dtype))
+    x = lax.select(lax.eq(x, number(0)), number(0), x)
+    return in_integers(lax.select(lax.ne(x, x), number(np.nan), x))
+
+
+def by_places(eqn):
+    """A sort, or a `top_k`, of short rows as equations; or None."""
+    params = eqn.params
+    if eqn.primitive is sort_p:
+        function, axis, keys = sorted_by_places, params["dimension"], params["num_keys"]
+    elif eqn.primitive is top_k_p and word_for(eqn) is None:
+        function, axis, keys = largest_by_places, params["axis"], 1
+    else:
+        return None
+    dtypes = [key.aval.dtype for key in eqn.invars[:keys]]
+    known = all(d.kind in "biuf" or d == bfloat16 for d in dtypes)
+    aval = eqn.invars[0].aval
+    n = aval.shape[axis]
+    short = 0 < n <= SHORT and aval.size * n <= MOST_PAIRS
+    return written_out(eqn, function) if known and short else None
+
+
+loop_expansions |= {"small_sorts": everywhere(by_places)}

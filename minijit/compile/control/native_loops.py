@@ -11,10 +11,11 @@ the rest in its program, once the same lowering has lowered it.  A `loop` call b
 
 import weakref
 
+from ...trace.jaxprs.jaxpr import ClosedJaxpr
 from ...trace.jit.jit import cache_clearers
 from ..lower.calls import add_call, call_eval, whole_atom
 from ..lower.walk import Statements, lower
-from ..pipeline import row_choosers
+from ..pipeline import loop_expansions, row_choosers
 from .obstacles import is_native, left_to_python, obstacle, parts_of
 
 # {closed jaxpr: the Program of that body or branch}
@@ -30,8 +31,15 @@ def program_of(closed):
     program = bodies.get(closed)
     if program is None:
         name = closed.jaxpr.debug.name or "body"
-        program = bodies[closed] = lower(closed, name, programs=bodies)
+        closed, given = without_calls(closed), closed
+        program = bodies[given] = lower(closed, name, programs=bodies)
     return program
+
+
+def without_calls(closed):
+    """A body, or a branch, with equations of its own for what would be a call."""
+    jaxpr = loop_expansions.through(closed.jaxpr)
+    return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
 
 
 def native_row(eqn):
@@ -46,7 +54,7 @@ def lower_loop(walk, eqn):
             reason = f"{atom.aval} is no array of real numbers"
             return driven_from_python(walk, eqn, reason)
     parts = parts_of[eqn.primitive](**eqn.params)
-    for reason in filter(None, map(left_to_python, parts)):
+    for reason in filter(None, map(left_to_python, map(without_calls, parts))):
         return driven_from_python(walk, eqn, reason)
     programs = tuple(map(program_of, parts))
     for reason in filter(None, map(obstacle, programs)):

@@ -61,7 +61,7 @@ def left_to_python(closed):
 
 
 def is_lowered(eqn, closed):
-    """Whether an equation of a jaxpr is lowered as it is, and no others in its place."""
+    """Whether an equation is lowered as it is, and no others in its place."""
     return any(e is eqn for e in expanded(closed.jaxpr).eqns)
 
 

@@ -198,7 +198,7 @@ def long_before(exprs, axis, stored):
         # It is computed for all steps, those too that a condition keeps from storing.
         if is_long(expr, inside) and free and all(map(is_within, loads)):
             found[expr] = None
-        else:
+        elif type(expr) is not Reduce:  # Whose terms are of loops within.
             todo += expr.children()
     return list(found)
 
