@@ -575,7 +575,7 @@ def test_assertions():
 def test_a_loop_that_python_drives_is_said():
     """Its body sorts: nobody knows what it moves."""
     turn = lambda z: lax.fori_loop(0, 3, lambda i, z: jnp.sort(-z), z)
-    report = mj.explain(mj.jit(turn, backend="plain"), np.ones(9, np.float32))
+    report = mj.explain(mj.jit(turn, backend="plain"), np.ones(999, np.float32))
     driven, = (step for step in report.steps if step.is_driven)
     assert driven.route == "uncompiled" and driven.reason and not report.exact
     assert "traffic at least" in str(report)
