@@ -38,7 +38,9 @@ def program_of(closed):
 
 def without_calls(closed):
     """A body, or a branch, with equations of its own for what would be a call."""
-    jaxpr = loop_expansions.through(closed.jaxpr)
+    jaxpr = closed.jaxpr
+    for change in loop_expansions.passes:
+        jaxpr = change(jaxpr)
     return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
 
 
