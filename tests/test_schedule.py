@@ -354,6 +354,16 @@ def test_a_row_of_a_step_becomes_an_array():
     assert [n.store.buffer for n in nests] == [*temps, y]
 
 
+def test_a_buffer_with_a_place_for_each_step_is_no_wider_as_an_array():
+    """A step of i has r[i]: an array has no second axis for i."""
+    (x, y), i, j, k = buffers("x", "y"), Axis(64), Axis(32), Axis(32)
+    row = Buffer("r", (64, 32), f32, space="cache")
+    fill = For(j, (Store(row, (i, j), op("mul", Load(x, (i, j)), Load(x, (i, j)))),))
+    use = For(k, (Store(y, (i, k), Load(row, (i, op("sub", as_index(31), k)))),))
+    _, temps = distribute((For(i, (fill, use)),), "k")
+    assert [t.shape for t in temps] == [(64, 32)]
+
+
 def test_nests_that_share_an_axis_are_joined():
     body, _, _ = softmax_like()
     nests, _ = distribute(body, "k")

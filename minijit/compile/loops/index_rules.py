@@ -175,10 +175,11 @@ def has_digit(x, depth=4):
 # ---- sums of indices
 
 
-def linear(*pairs):
+def linear(*pairs, whole=()):
     """{part: factor}: of what a sum of indices, each times a number, is the sum.
 
-    No part is a sum or a multiple of another one; what is known is a multiple of `ONE`.
+    No part is a sum or a multiple of another one, unless it is to stay whole; what is
+    known is a multiple of `ONE`.
     """
     terms, todo = {}, list(reversed(pairs))
     while todo:
@@ -186,6 +187,8 @@ def linear(*pairs):
         name = index.name if isinstance(index, Op) and index.dtype == INDEX else ""
         if isinstance(index, Const):
             terms[ONE] = terms.get(ONE, 0) + factor * index.value
+        elif index in whole:
+            terms[index] = terms.get(index, 0) + factor
         elif name in ("add", "sub"):
             first, second = index.args
             sign = 1 if name == "add" else -1

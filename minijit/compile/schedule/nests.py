@@ -23,7 +23,7 @@ from ..loops.contents import (
 )
 from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, recalled, substitute
-from ..loops.index_rules import digit_of, has_digit, joined_digits, known, linear, over
+from ..loops.index_rules import digit_of, joined_digits, known, linear, over
 from ..loops.statements import Fetch, For, Store, nested, replaced, statements
 from ..settings import config
 
@@ -75,22 +75,6 @@ def terms_in_memory(index, buffer):
 @recalled
 def terms_with(index, strides):
     return joined_digits(linear(*zip(index, strides, strict=True))).items()
-
-
-def index_in_memory(access):
-    """The index of the same place without digits that meet: (0, i) for (i // 6, i % 6).
-
-    It may be out of bounds along an axis, as memory goes on there.
-    """
-    if not any(map(has_digit, access.index)):
-        return access.index
-    strides = access.buffer.strides
-    index = [as_index(0)] * len(strides)
-    for part, factor in terms_in_memory(access.index, access.buffer):
-        step, d = max((n, d) for d, n in enumerate(strides) if n and factor % n == 0)
-        part = op("mul", part, as_index(factor // step))
-        index[d] = op("add", index[d], part)
-    return tuple(index)
 
 
 def strides_of(access):

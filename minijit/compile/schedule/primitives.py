@@ -191,7 +191,8 @@ class Distribution:
           beside: (the loops, an access of the buffer, all there) of each statement.
         """
         first = beside[0][0]
-        steps = tuple(a for a in first if all(a in axes for axes, *_ in beside))
+        steps = tuple(a for a in first if all(a in axes for axes, *_ in beside)
+                      and not self.has_own(a, buffer))  # fmt: skip
         order = range(len(steps) + len(buffer.shape))
         others = ((mine.index, p) for _, mine, places in beside
                   if all(i.free for i in mine.index)
@@ -206,6 +207,12 @@ class Distribution:
         shape = (*(a.extent for a in steps), *buffer.shape)
         array = self.fresh((shape[d] for d in order), buffer.dtype)
         return Wide(array, steps, tuple(order))
+
+    def has_own(self, axis, buffer):
+        """Whether each step of a loop has its own part of a buffer as it is."""
+        places = (p for _, s in self.pairs for p in (s, *loads_within(s.uses()))
+                  if p.buffer is buffer)  # fmt: skip
+        return bool(shared_dims([(p, axis) for p in places]))
 
     def load(self, expr):
         if type(expr) is Load and expr.buffer in self.wide:

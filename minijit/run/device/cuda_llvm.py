@@ -107,7 +107,8 @@ class CudaWriter(LoopWriter):
         return result if expr.dtype == BOOL else Short(result)
 
     def address(self, buffer, index):
-        return super().address(buffer, list(map(self.long, index)))
+        values = map(self.long, index)
+        return super().address(buffer, [*zip(values, buffer.strides, strict=True)])
 
     def store(self, buffer, index, value):
         super().store(buffer, index, self.long(value))

@@ -16,9 +16,10 @@ import re
 from contextlib import contextmanager
 
 from ...compile.loops.graphs import postorder
+from ...compile.loops.index_rules import has_digit, linear
 from ...compile.loops.scalars import FLOAT32, UINT16
 from ...compile.numbers.scalar_forms import form_of
-from ...compile.schedule.nests import index_in_memory
+from ...compile.schedule.nests import terms_in_memory
 from ...trace.jit.jit import cache_clearers
 from ..emit import Walker
 from .target import converts
@@ -144,7 +145,16 @@ class MemoryWalker(Walker):
     """A `Walker` for whom an index is a place in memory, and nothing more."""
 
     def index(self, access):
-        return [self.value(i) for i in index_in_memory(access)]
+        """Pairs of a part of the place and its factor.
+
+        What has a value is one part: what it is made of may not be there any more.
+        """
+        if any(map(has_digit, access.index)):
+            terms = terms_in_memory(access.index, access.buffer)
+        else:
+            pairs = zip(access.index, access.buffer.strides, strict=True)
+            terms = linear(*pairs, whole=self.values).items()
+        return [(self.value(part), factor) for part, factor in terms]
 
 
 def computed(writer, key, values):

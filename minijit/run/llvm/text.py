@@ -1,7 +1,7 @@
 """LLVM IR as text: what a statement of the loop IR is, line by line.
 
     writer = LLVMWriter()
-    Walker(writer).block(place(kernel.body))          # y[i] = x[i] * x[i] + 1
+    MemoryWalker(writer).block(place(kernel.body))    # y[i] = x[i] * x[i] + 1
     # loop1:
     #   %i1 = phi i64 [0, %start], [%i1n, %next1]
     #   %v2 = getelementptr inbounds float, ptr %x, i64 %i1
@@ -17,6 +17,7 @@ numba's does not: that the arrays of a kernel do not overlap, and that the sum i
 total, and nothing else, may be regrouped.
 """
 
+import re
 from contextlib import contextmanager
 
 from ...compile.loops.scalars import BOOL
@@ -28,6 +29,13 @@ from .types import constant_text, kind_of, memory_type, register_type
 from .work import LONG
 
 # chapter 23
+# How instructions begin whose result may be another one each time; and those, made of
+# counters, that are written before the loops in which they are always the same.
+CHANGING = ("load", "phi", "call", "atomicrmw", "cmpxchg")
+STEADY = ("add i64", "add nsw i64", "mul i64", "mul nsw i64", "getelementptr",
+          "call i64 @llvm.smin", "call i64 @llvm.smax")  # fmt: skip
+REGISTER = re.compile(r"%\w+")
+
 # name -> function(writer, name, expr, values) -> register.
 instructions = {}
 
@@ -60,7 +68,10 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
 
     Attributes:
       lines: of the body; entry: those before all others.
-      label: of the block that is being written.
+      label: of the block that is being written; known: {an instruction: the register
+        that has its result there}.
+      around: (lines, known) before each loop that is open; levels: {register: in how
+        many of them it changes}.
       pointers: {buffer: the register with its address}; read_only: those never written.
       used, declared, halves, notes: see `FunctionCalls` and `Notes`.
       times: how often the loops around what is written run, in all.
@@ -69,7 +80,8 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
 
     def __init__(self):
         self.lines, self.entry = [], []
-        self.count, self.label = 0, "start"
+        self.count, self.label, self.known = 0, "start", {}
+        self.around, self.levels = [], {}
         self.pointers, self.read_only = {}, frozenset()
         self.used, self.declared, self.notes, self.loops = {}, {}, [], set()
         self.halves, self.times = {}, 1
@@ -82,15 +94,34 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         self.lines.append("  " + text)
 
     def do(self, text):
-        """An instruction with a result: -> its register."""
+        """An instruction with a result: -> its register.
+
+        One that always has the same result is written once, and arithmetic with indices
+        outside of the loops that it does not depend on.
+        """
+        lines, known, level = self.lines, self.known, len(self.around)
+        if level and text.startswith(STEADY):
+            levels = (self.levels.get(x, 0) for x in REGISTER.findall(text))
+            level = max(levels, default=0)
+            if level < len(self.around):
+                lines, known = self.around[level]
+        if text in known:
+            return known[text]
         register = f"%v{self.fresh()}"
-        self.line(f"{register} = {text}")
+        lines.append(f"  {register} = {text}")
+        self.levels[register] = level
+        if text.startswith(STEADY) or not text.startswith(CHANGING):
+            known[text] = register
         return register
 
-    def begin(self, label):
-        """Begin a block of instructions."""
+    def begin(self, label, known=()):
+        """Begin a block of instructions.
+
+        Args:
+          known: as the attribute, of a block that always runs before this one.
+        """
         self.lines.append(f"{label}:")
-        self.label = label
+        self.label, self.known = label, dict(known)
 
     def text(self, head, result="void"):
         """The whole function."""
@@ -137,18 +168,27 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         return ""
 
     def address(self, buffer, index):
-        """The address of an element."""
-        offset = None
-        for i, stride in zip(index, buffer.strides, strict=True):
-            if i != "0":
-                part = i if stride == 1 else self.do(f"mul nsw i64 {i}, {stride}")
-                if offset is not None:
-                    part = self.do(f"add nsw i64 {offset}, {part}")
-                offset = part
-        base, kind = self.pointer(buffer), memory_type(buffer.dtype)
-        if offset is None:
-            return base
-        return self.do(f"getelementptr inbounds {kind}, ptr {base}, i64 {offset}")
+        """The address of an element.
+
+        Args:
+          index: pairs of a value and a factor.  What changes least is added first, to
+            be there before a loop begins, and what is known last, by the instruction
+            that loads or stores.
+        """
+        parts = sorted(index, key=lambda part: self.levels.get(part[0], 0))
+        known = sum(int(i) * n for i, n in parts if i.isdecimal())
+        parts = [(i, n) for i, n in parts if not i.isdecimal()]
+        if known < 0 or any(n < 0 for _, n in parts):
+            # On the way there it is not to be outside of the array.
+            parts, known = [*parts, (str(known), 1)], 0
+        offset = ""
+        for i, n in parts:
+            part = i if n == 1 else self.do(f"mul nsw i64 {i}, {n}")
+            offset = self.do(f"add nsw i64 {offset}, {part}") if offset else part
+        where, kind = self.pointer(buffer), memory_type(buffer.dtype)
+        for far in filter(None, (offset, known)):
+            where = self.do(f"getelementptr inbounds {kind}, ptr {where}, i64 {far}")
+        return where
 
     def load(self, buffer, index):
         where = self.address(buffer, index)
@@ -170,13 +210,14 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
     def loop(self, stmt, extent):
         """A loop that tests at its end; before its beginning where that may fail."""
         k, before = self.fresh(), self.label
-        counter = f"%i{k}"
+        counter, jump = f"%i{k}", f"br label %loop{k}"
         if isinstance(extent, str):
             some = self.do(f"icmp slt i64 0, {extent}")
-            self.line(f"br i1 {some}, label %loop{k}, label %done{k}")
-        else:
-            self.line(f"br label %loop{k}")
-        self.begin(f"loop{k}")
+            jump = f"br i1 {some}, label %loop{k}, label %done{k}"
+        lines, known = outside = self.lines, self.known
+        self.around.append(outside)
+        self.lines, self.levels[counter] = [f"  {jump}"], len(self.around)
+        self.begin(f"loop{k}", known)
         self.line(f"{counter} = phi i64 [0, %{before}], [{counter}n, %next{k}]")
         times = self.times
         self.times *= LONG if isinstance(extent, str) else extent
@@ -187,7 +228,9 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         more = self.do(f"icmp slt i64 {counter}n, {extent}")
         note, self.times = self.note_of_loop(stmt, extent), times
         self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
-        self.begin(f"done{k}")
+        self.around.pop()
+        self.lines = lines + self.lines
+        self.begin(f"done{k}", known)
 
     # A cell: LLVM makes registers of such slots.
 

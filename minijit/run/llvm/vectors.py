@@ -50,8 +50,7 @@ def walk_loop(walker, stmt):
     """A loop; one of kind `vector` runs all its steps at once, if it can."""
     if isinstance(walker.emitter, LLVMWriter):
         if in_vectors(stmt):
-            # Totals are left to all passes of LLVM: it finds common parts of addresses.
-            walker.emitter.loops.add("plain" if has_totals(stmt) else "vectors")
+            walker.emitter.loops.add("vectors")
             Lanes(walker, stmt).walk(stmt.body)
             return
         if not any(isinstance(s, For) for s in stmt.body):
