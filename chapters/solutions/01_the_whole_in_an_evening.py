@@ -42,23 +42,6 @@ def check_make_exp(make_exp):
     assert "= exp(a[i])" in str(Loops(make_jaxpr(exp)(x)))
 
 
-def make_relu():
-    greater = Primitive("greater")
-    eval_rules[greater] = np.greater
-    linearize_rules[greater] = lambda x, y: (greater(x, y), [])
-    return lambda x: x * greater(x, 0.0)
-
-
-def check_make_relu(make_relu):
-    """The value of greater is constant nearly everywhere: its list of maps is empty."""
-    relu = make_relu()
-    x = np.array([-1.0, 0.5, 2.0])
-    assert np.allclose(relu(x), [0.0, 0.5, 2.0])
-    assert np.allclose(jvp(relu, (x,), (np.ones(3),))[1], [0.0, 1.0, 1.0])
-    assert np.allclose(grad(lambda x: sum(relu(x) * x))(x), [0.0, 1.0, 4.0])
-    assert np.allclose(vmap(grad(relu))(x), [0.0, 1.0, 1.0])
-
-
 def jacobian(f, x):
     y, f_vjp = vjp(f, x)
     return vmap(lambda ct: f_vjp(ct)[0])(np.eye(len(y)))

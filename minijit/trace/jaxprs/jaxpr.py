@@ -195,6 +195,21 @@ class JaxprTracer(Tracer):
     origin = origin
 
 
+def literal_value(literal):
+    """A literal as a concrete array (which keeps its weak type)."""
+    return ArrayImpl(literal.val, literal.aval)
+
+
+def last_uses(jaxpr):
+    """{equation index: variables not needed after it}; results are always needed."""
+    seen, last = set(jaxpr.outvars), {}
+    for i, eqn in reversed(list(enumerate(jaxpr.eqns))):
+        mentioned = {v for v in (*eqn.invars, *eqn.outvars) if isinstance(v, Var)}
+        last[i] = mentioned - seen
+        seen |= mentioned
+    return last
+
+
 # chapter 4
 def eval_jaxpr(jaxpr, consts, *args):
     """Apply a jaxpr to values, one `bind` an equation: -> list of results.
@@ -217,21 +232,6 @@ def eval_jaxpr(jaxpr, consts, *args):
         for var in last.get(i, ()):
             del env[var]
     return [read(v) for v in jaxpr.outvars]
-
-
-def literal_value(literal):
-    """A literal as a concrete array (which keeps its weak type)."""
-    return ArrayImpl(literal.val, literal.aval)
-
-
-def last_uses(jaxpr):
-    """{equation index: variables not needed after it}; results are always needed."""
-    seen, last = set(jaxpr.outvars), {}
-    for i, eqn in reversed(list(enumerate(jaxpr.eqns))):
-        mentioned = {v for v in (*eqn.invars, *eqn.outvars) if isinstance(v, Var)}
-        last[i] = mentioned - seen
-        seen |= mentioned
-    return last
 
 
 class JaxprTrace(Trace):
