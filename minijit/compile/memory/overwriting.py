@@ -156,17 +156,26 @@ class Overwriting:
 
     def overwrites(self, step, pairs):
         """Whether one step may read each `old` and write its `new` in one memory."""
-        key = (step, *pairs)
+        if not isinstance(step, Kernel):
+            return self.call_overwrites(step, pairs)
+        # A kernel's pairs come one after the other: each is looked at once.
+        found = all(self.reads_first(step, *pair) for pair in pairs)
+        return found and not (
+            self.alone and len(stores_in(placed_once(step, self.known))) > 1
+        )
+
+    def reads_first(self, kernel, old, new):
+        key = kernel, old, new
         if key not in self.known:
-            if isinstance(step, Kernel):
-                body = placed_once(step, self.known)
-                found = all(reads_before_it_writes(body, *pair) for pair in pairs)
-                stores = stores_in(body)
-                found = found and (len(stores) == 1 or not self.alone)
-            else:
-                rule = overwriting_calls.get(step.routine)
-                found = rule is not None and rule(step, pairs, self.known)
-            self.known[key] = found
+            body = placed_once(kernel, self.known)
+            self.known[key] = reads_before_it_writes(body, old, new)
+        return self.known[key]
+
+    def call_overwrites(self, call, pairs):
+        key = (call, *pairs)
+        if key not in self.known:
+            rule = overwriting_calls.get(call.routine)
+            self.known[key] = rule is not None and rule(call, pairs, self.known)
         return self.known[key]
 
 
