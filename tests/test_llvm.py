@@ -24,6 +24,7 @@ from minijit.run.llvm import (
     executor as llvm,
     functions as llvm_functions,
     kernels as llvm_kernels,
+    python_calls,
     target as llvm_target,
     text as llvm_text,
     work as llvm_work,
@@ -752,3 +753,22 @@ def test_what_makes_tables_grow_throws_nothing_either():
     functions = [f for f in module.functions if not f.is_declaration]
     assert {f.name for f in functions} == {"use", "grow"}
     assert all(b"nounwind" in b" ".join(f.attributes) for f in functions)
+
+
+def test_one_function_calls_all_kernels_of_so_many_arrays():
+    """Short or long: what a kernel wants of it is said beside its address."""
+
+    def twice(n):
+        axis = expressions.Axis(n)
+        x, y = (memory.Buffer(name, (n,), np.dtype("f4")) for name in "xy")
+        value = expressions.op("add", *[expressions.Load(x, (axis,))] * 2)
+        body = loops.For(axis, (loops.Store(y, (axis,), value),))
+        return llvm_kernels.KernelText(loops.Kernel("k", (body,)))
+
+    short, long = texts = twice(5), twice(1 << 20)
+    assert [text.wants for text in texts] == [0, python_calls.FREES]
+    assert short.called_by() == long.called_by()
+    for text, n in zip(texts, (5, 1 << 20), strict=True):
+        x, y = np.ones(n, "f4"), np.zeros(n, "f4")
+        assert llvm_kernels.functions_of([text])[text.key](x, y) is None
+        assert (y == 2).all()

@@ -185,7 +185,7 @@ class OuterText:
         outer(a, b, outs, numbers, counts, team)        # outs[i] = a @ b
     """
 
-    name, used, steps, vectors = "outer", (), 0, False
+    name, used, steps, vectors, wants = "outer", (), 0, False, 0
     called_by = staticmethod(partial(caller_in_parts, 7))
 
     def __init__(self, size, key):

@@ -24,7 +24,7 @@ from ..cache_folder import short_name
 # chapter 23
 from .engine import Code, share
 from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
-from .python_calls import builtin_text, make_builtin, python_declarations
+from .python_calls import FREES, RAISES, builtin_text, make_builtin, python_declarations
 from .text import LLVMWriter
 from .work import LONG, by_way, steps_of
 
@@ -36,7 +36,7 @@ class KernelText:
       key: a hash of its text: kernels that do the same have the same.
       text: a function under a name made of the key, which takes pointers.
       called_by: function without arguments: where the machine code begins by which
-        Python calls it with NumPy arrays.
+        Python calls it with NumPy arrays; wants: what it asks of that (`make_builtin`).
       declared, used: as in `LLVMWriter`.
       buffers: the `Buffer`s to call it with; it takes no numbers.
       steps: about how many statements it runs.
@@ -74,8 +74,8 @@ class KernelText:
         head, last = f"{result} @NAME({given}) #0", f"{result} {value}"
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
         self.steps, self.vectors = steps_of(body), writer.loops == {"vectors"}
-        count, long = len(names), self.steps > LONG
-        self.called_by = lambda: caller(count, long, result)
+        self.called_by = lambda: caller(len(names))
+        self.wants = FREES * (self.steps > LONG) + RAISES * (result != "void")
         self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")
         self.declared, self.used = writer.declared, writer.used
@@ -109,10 +109,10 @@ recent: deque = deque(maxlen=256)
 
 
 @functools.cache
-def caller(count, long, result):
-    """Where the built-in function of all such kernels begins: as `builtin_text`."""
-    name = f"minijit_call_{count}_{result}{'_long' * long}"
-    text = builtin_text(count, long, result).replace("NAME", name)
+def caller(count):
+    """Where the function begins by which Python calls kernels of so many arrays."""
+    name = f"minijit_call_{count}"
+    text = builtin_text(count).replace("NAME", name)
     return share(name, "\n".join([*python_declarations, text]))
 
 
@@ -123,7 +123,8 @@ def functions_of(kernels):
     for way, some in by_way(missing.values()).items():
         code = Code(module_text(some), way)
         made = {
-            k.key: make_builtin(code, f"kernel_{k.key}", k.called_by()) for k in some
+            k.key: make_builtin(code, f"kernel_{k.key}", k.called_by(), k.wants)
+            for k in some
         }
         native_functions.update(made)
         recent.extend(made.values())

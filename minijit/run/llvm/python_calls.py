@@ -6,7 +6,8 @@
       %o0 = load ptr, ptr %a0                           ; a NumPy array,
       %f0 = getelementptr i8, ptr %o0, i64 16           ; has in its first field
       %p0 = load ptr, ptr %f0                           ; where its memory is
-      call void %kernel(ptr %p0)
+      %found = call i1 %kernel(ptr %p0)
+      ...                                               ; is there an exception?
       call void @Py_IncRef(ptr @_Py_NoneStruct)
       ret ptr @_Py_NoneStruct
     }
@@ -31,16 +32,20 @@ python_declarations = (
 )
 
 
-def builtin_text(count, long, result="void"):
+# What a kernel may want of the function that calls it.
+FREES, RAISES = 1, 2
+
+
+def builtin_text(count):
     """The built-in function: the arrays' memory, the kernel, and None as the result.
 
     An array's first field, after what every Python object has, points to its memory.
-    In that of `self` the kernel's address is the second word: see `make_builtin`.
-    A kernel whose `result` is an i1 says by it that Python has an exception to raise.
+    In that of `self` the kernel's address is the second word, and the third one says
+    what else it wants (see `make_builtin`): `FREES`, that other threads of Python run
+    meanwhile, and `RAISES`, that its result, an i1, says whether there is an exception.
 
     Args:
       count: how many arrays it takes.
-      long: whether other threads of Python are to run meanwhile.
     """
     lines = [
         "define ptr @NAME(ptr %self, ptr %args, i64 %n) {",
@@ -48,6 +53,8 @@ def builtin_text(count, long, result="void"):
         "  %held = load ptr, ptr %f",
         "  %second = getelementptr ptr, ptr %held, i64 1",
         "  %kernel = load ptr, ptr %second",
+        "  %third = getelementptr i64, ptr %held, i64 2",
+        "  %wants = load i64, ptr %third",
     ]
     for i in range(count):
         lines += [
@@ -57,15 +64,30 @@ def builtin_text(count, long, result="void"):
             f"  %p{i} = load ptr, ptr %f{i}",
         ]
     given = ", ".join(f"ptr %p{i}" for i in range(count))
-    lines += ["  %thread = call ptr @PyEval_SaveThread()"] if long else []
-    name = "" if result == "void" else "%raised = "
-    lines += [f"  {name}call {result} %kernel({given})"]
-    lines += ["  call void @PyEval_RestoreThread(ptr %thread)"] if long else []
-    if name:
-        lines += ["  br i1 %raised, label %failed, label %done"]
-        lines += ["failed:", "  ret ptr null", "done:"]
-    lines += ["  call void @Py_IncRef(ptr @_Py_NoneStruct)"]
-    return "\n".join([*lines, "  ret ptr @_Py_NoneStruct", "}\n"])
+    # A kernel without a result leaves there whatever it had: `RAISES` is asked, too.
+    return "\n".join(lines) + f"""
+  %frees = trunc i64 %wants to i1
+  br i1 %frees, label %alone, label %together
+alone:
+  %thread = call ptr @PyEval_SaveThread()
+  %later = call i1 %kernel({given})
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %called
+together:
+  %now = call i1 %kernel({given})
+  br label %called
+called:
+  %found = phi i1 [ %later, %alone ], [ %now, %together ]
+  %raises = icmp uge i64 %wants, {RAISES}
+  %raised = and i1 %raises, %found
+  br i1 %raised, label %failed, label %done
+failed:
+  ret ptr null
+done:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  ret ptr @_Py_NoneStruct
+}}
+"""
 
 
 class MethodDef(ctypes.Structure):
@@ -86,11 +108,11 @@ METH_FASTCALL = 0x80
 unused: deque = deque()
 
 
-# What a built-in function holds: the `Code`, and where its kernel begins.
-held_type = np.dtype([("code", object), ("kernel", np.uintp)])
+# What a built-in function holds: the `Code`, where its kernel begins, what that wants.
+held_type = np.dtype([("code", object), ("kernel", np.uintp), ("wants", np.uintp)])
 
 
-def make_builtin(code, name, called_by=None):
+def make_builtin(code, name, called_by=None, wants=0):
     """The built-in function of a `Code` that is called `name`.
 
     It holds the code, as what Python calls its `self`, in an array: the collector does
@@ -100,10 +122,11 @@ def make_builtin(code, name, called_by=None):
     Args:
       called_by: where the function begins that calls `name`, a kernel (`caller`); None
         if `name` is itself a function for Python.
+      wants: what the kernel asks of that function: `FREES`, `RAISES`, both or none.
     """
     address = code.address(name)
     held = np.empty((), held_type)
-    held[()] = code, address
+    held[()] = code, address, wants
     try:
         definition = unused.pop()
     except IndexError:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..llvm.engine import Code, share
 from ..llvm.kernels import caller
-from ..llvm.python_calls import make_builtin, python_declarations
+from ..llvm.python_calls import FREES, make_builtin, python_declarations
 from ..llvm.target import binding, forever, host
 
 # So often a worker looks before it sleeps: about 0.1 ms.  Workers are the process's and
@@ -224,7 +224,7 @@ def serving():
     code = Code(declared + text, "brief")
     # What is compiled later may share work from within.
     binding().add_symbol("minijit_share", code.address("share"))
-    serve = make_builtin(code, "serve", caller(1, True, "void"))
+    serve = make_builtin(code, "serve", caller(1), FREES)
     return forever(serve), code.address("run_in_parts")
 
 
