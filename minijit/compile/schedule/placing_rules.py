@@ -3,10 +3,11 @@
 from ..decisions import in_bounds
 from ..loops.contents import loads_of, stored_in, totals_in
 from ..loops.expressions import Axis, Const, Load, Op, Reduce
-from ..loops.graphs import nothing, postorder, remembered, substitute
+from ..loops.graphs import nothing, postorder, recalled, remembered, substitute
 from ..loops.scalars import INDEX, dtype_bounds
 from ..loops.statements import For, If, Start, expressions
 from ..pipeline import arrangements
+from ..settings import config
 from .interchange import interchanged
 from .nests import in_digits, in_long_rows, in_nests
 
@@ -20,9 +21,15 @@ arrangements |= {
 def arrange(body):
     """A kernel's statements in the loops that run.  Those arranged already stay so."""
     with remembered():
-        return arrangements.through(
-            body, lambda change, stmts: in_bounds(change, stmts, expressions)
-        )
+        return arranged(body, config.fusion)
+
+
+@recalled
+def arranged(body, settings):
+    """A kernel's statements in the loops that run where some settings are in force."""
+    return arrangements.through(
+        body, lambda change, stmts: in_bounds(change, stmts, expressions)
+    )
 
 
 arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}

@@ -12,6 +12,7 @@ import weakref
 from collections import Counter
 from types import SimpleNamespace
 
+from ...compile.loops.graphs import remembered
 from ...trace.base.config import config
 from ...trace.jit.donation import donors
 from ...trace.jit.jit import cache_clearers, executors
@@ -39,9 +40,11 @@ class LLVMProgram:
     def __init__(self, program, native, heading):
         # Weakly: a table maps the program to this.
         self.program, self.heading = weakref.ref(program), heading
-        program = rewritten(program)
+        # The loops that had the lowest price are those that are printed.
+        with remembered():
+            program = rewritten(program)
+            texts = {k: kernel_texts[type(k)](k) for k in program.kernels}
         self.body, self.constants = program.body, program.constants
-        texts = {k: kernel_texts[type(k)](k) for k in program.kernels}
         self.kernels = tuple({text.key: text for text in texts.values()}.values())
         functions = functions_of(self.kernels)
         names, counts, made, launched = {}, Counter(), {}, {}
