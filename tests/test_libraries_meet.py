@@ -756,16 +756,21 @@ asked = [
     # chex's variants fetch the result of each function, within vmap as well.
     lambda: mj.vmap(mj.grad(lambda x: mj.device_get(x) ** 2))(jnp.ones(2)).tolist(),
     lambda: lax.pcast([jnp.ones(2)], (), to="varying")[0].tolist(),
+    # kfac asks whether it is within a pmap.
+    lambda: mj.pmap(lambda x: x * len(names_here()), axis_name="batch")(
+        jnp.ones(1)
+    ).tolist() + names_here(),
     # netket hands the type of a result to a jitted function that does not read it.
     lambda: [
         float(around(lambda x: mj.jit(lambda x, kind: x * 2)(x, of_two))(1.0))
         for around in (lambda f: f, mj.jit, mj.grad, mj.checkpoint)
     ],
 ]
+names_here = mj.core.unsafe_get_axis_names_DO_NOT_USE
 of_two = mj.ShapeDtypeStruct((2,), "float32")
 answers = [
     3.0, ["true", "false"], (0, 2), 2.0, "sin", [5.0, 1.0, 1.0], [True, False], 0.0,
-    -np.inf, None, 1, [True], [2.0, 2.0], [1.0, 1.0], [2.0] * 4,
+    -np.inf, None, 1, [True], [2.0, 2.0], [1.0, 1.0], [1.0], [2.0] * 4,
 ]  # fmt: skip
 
 

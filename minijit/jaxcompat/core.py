@@ -8,6 +8,7 @@ import numpy as _np
 from ..trace import array as _array, dtypes as _dtypes
 from ..trace.arguments import TraceInfo as _TraceInfo
 from ..trace.base import names as _names
+from ..trace.base.config import config as _config
 from ..trace.core import Trace as Trace, Tracer as Tracer
 from ..trace.jaxprs.jaxpr import (
     Literal as Literal,
@@ -74,11 +75,16 @@ class Effect:
     """What an equation does besides giving results; libraries derive kinds of it."""
 
 
+def unsafe_get_axis_names_DO_NOT_USE():
+    """The names that axes have here, the outermost first."""
+    return [name for name, _ in _config.named_axes]
+
+
 Effects = _Set[Effect]
 no_effects: frozenset = frozenset()
 
 _names.publish(globals(), """
     AbstractValue Atom DebugInfo Effect Effects Literal ShapedArray Trace Tracer Var
     ensure_compile_time_eval eval_context eval_jaxpr get_aval no_effects
-    pytype_aval_mappings
+    pytype_aval_mappings unsafe_get_axis_names_DO_NOT_USE
 """)
