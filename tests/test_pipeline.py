@@ -22,7 +22,7 @@ def test_each_place_is_filled():
     from minijit.run.cuda import executor  # noqa: F401
 
     stages = {k: v for k, v in vars(pipeline).items() if isinstance(v, Stage)}
-    assert len(stages) == 11
+    assert len(stages) == 12
     for name, stage in stages.items():
         assert set(stage) == set(stage.names), name
         assert stage.passes == tuple(stage[name] for name in stage.names), name

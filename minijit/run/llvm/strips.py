@@ -118,15 +118,17 @@ def steps_at_once(walker, loop):
     apart = [a for a in varying if not follows(a, axis)]
     if not in_any_order(loads, stores) or nested and totals:
         return None
-    if apart and not (again and are_packed(apart, axis)):
-        return None
-    if nested and not stored.isdisjoint(a.buffer for a in apart):
-        return None
     values = postorder([*values_of(inside)], {*loads, *known})
     values = [e for e in values if isinstance(e, Op) and axis in e.free]
     dtypes = {e.dtype for e in values} - {INDEX, BOOL}
     dtypes |= {a.buffer.dtype for a in varying} | {total.dtype for total in totals}
     size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
+    # Of a loop that is less than a register LLVM would make single numbers.
+    few = axis.extent in (2, 4, 8) and axis.extent * size <= vector_bytes()
+    if apart and not (again and (few and not nested or are_packed(apart, axis))):
+        return None
+    if nested and not stored.isdisjoint(a.buffer for a in apart):
+        return None
     return Steps(totals, again, stores, values, size)
 
 
