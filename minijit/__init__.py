@@ -300,16 +300,14 @@ if _typing.TYPE_CHECKING:
         reshard as reshard,
     )
     from .jaxcompat.plain_answers import (
-        copy_to_host_async as copy_to_host_async,
-        default_device as default_device,
+        copy_to_host_async as copy_to_host_async, default_device as default_device,
         default_matmul_precision as default_matmul_precision,
         effects_barrier as effects_barrier,
         ensure_compile_time_eval as ensure_compile_time_eval,
         local_device_count as local_device_count, local_devices as local_devices,
         named_call as named_call, named_scope as named_scope,
         process_count as process_count, process_index as process_index,
-        process_indices as process_indices,
-        transfer_guard as transfer_guard,
+        process_indices as process_indices, transfer_guard as transfer_guard,
         transfer_guard_device_to_device as transfer_guard_device_to_device,
         transfer_guard_device_to_host as transfer_guard_device_to_host,
         transfer_guard_host_to_device as transfer_guard_host_to_device,

@@ -5,16 +5,10 @@ import numpy as _np
 from .ops.prng import prng_key as prng_key
 from .trace.api import calls
 from .trace.dtypes import (
-    TypePromotionError as TypePromotionError,
-    bfloat16 as bfloat16,
-    canonicalize_dtype as canonicalize_dtype,
-    extended as extended,
-    finfo as finfo,
-    float0 as float0,
-    iinfo as iinfo,
-    issubdtype as issubdtype,
-    promote_types as promote_types,
-    result_type as result_type,
+    TypePromotionError as TypePromotionError, bfloat16 as bfloat16,
+    canonicalize_dtype as canonicalize_dtype, extended as extended, finfo as finfo,
+    float0 as float0, iinfo as iinfo, issubdtype as issubdtype,
+    promote_types as promote_types, result_type as result_type,
 )
 
 

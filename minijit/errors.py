@@ -2,12 +2,9 @@
 
 from .trace.base import names as _names
 from .trace.base.errors import (
-    ConcretizationTypeError as ConcretizationTypeError,
-    JAXIndexError as JAXIndexError,
-    JaxprTypeError as JaxprTypeError,
-    JaxRuntimeError as JaxRuntimeError,
-    JAXTypeError as JAXTypeError,
-    KeyReuseError as KeyReuseError,
+    ConcretizationTypeError as ConcretizationTypeError, JAXIndexError as JAXIndexError,
+    JaxprTypeError as JaxprTypeError, JaxRuntimeError as JaxRuntimeError,
+    JAXTypeError as JAXTypeError, KeyReuseError as KeyReuseError,
     MinijitError as MinijitError,
     NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,
     TracerArrayConversionError as TracerArrayConversionError,

@@ -15,22 +15,8 @@ import numpy as np
 
 import minijit.numpy as jnp
 from minijit import (
-    checkpoint,
-    checkpoint_policies,
-    custom_jvp,
-    custom_vjp,
-    grad,
-    hessian,
-    jacfwd,
-    jacrev,
-    jit,
-    jvp,
-    lax,
-    linear_transpose,
-    linearize,
-    value_and_grad,
-    vjp,
-    vmap,
+    checkpoint, checkpoint_policies, custom_jvp, custom_vjp, grad, hessian, jacfwd,
+    jacrev, jit, jvp, lax, linear_transpose, linearize, value_and_grad, vjp, vmap,
 )
 
 N = 4

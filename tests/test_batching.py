@@ -14,13 +14,7 @@ from minijit.test_util import random_like
 from minijit.trace import primitives as lax, slicing
 from minijit.trace.trees.pytree import tree_leaves
 from minijit.transform.batching.collectives import (
-    all_gather,
-    axis_index,
-    axis_size,
-    pmax,
-    pmean,
-    pmin,
-    psum,
+    all_gather, axis_index, axis_size, pmax, pmean, pmin, psum,
 )
 from minijit.transform.batching.vmap import move_axis
 

@@ -17,12 +17,7 @@ import pytest
 from minijit.book import author, headings
 from minijit.book.check import check, not_on_the_map, wrong_glossary
 from minijit.book.notebook import (
-    build_cells,
-    code_cell,
-    dump,
-    load,
-    markdown_cell,
-    source,
+    build_cells, code_cell, dump, load, markdown_cell, source,
 )
 from minijit.book.project import Book, read_book
 from minijit.book.sync import sync

@@ -17,17 +17,8 @@ from minijit.book.build import Workshop
 from minijit.book.colours import SESSION, verdict
 from minijit.book.course import HOLE, emptied, tasks
 from minijit.book.grade import (
-    ONLY_PASS,
-    VERSIONS,
-    check_task,
-    grade,
-    lines_of,
-    misfits,
-    own_code,
-    prove,
-    solution_text,
-    trials,
-    words,
+    ONLY_PASS, VERSIONS, check_task, grade, lines_of, misfits, own_code, prove,
+    solution_text, trials, words,
 )
 from minijit.book.notebook import BuildCell, build_cells, code_cell, dump, load, source
 from minijit.book.project import Book, BookError

@@ -19,14 +19,8 @@ from minijit.book.pages import write_pages
 from minijit.book.project import Book
 from minijit.book.stage import write_stage
 from minijit.book.stages import (
-    all_stages,
-    chapter_of_test,
-    diff,
-    import_modules,
-    run_tests,
-    stage_folder,
-    staged_tests,
-    unmarked_tests,
+    all_stages, chapter_of_test, diff, import_modules, run_tests, stage_folder,
+    staged_tests, unmarked_tests,
 )
 
 

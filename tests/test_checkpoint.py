@@ -8,16 +8,8 @@ from harness import alike, count
 
 import minijit.numpy as jnp
 from minijit import (
-    checkpoint,
-    checkpoint_policies as policies,
-    grad,
-    jit,
-    jvp,
-    lax,
-    make_jaxpr,
-    saved_residuals,
-    value_and_grad,
-    vjp,
+    checkpoint, checkpoint_policies as policies, grad, jit, jvp, lax, make_jaxpr,
+    saved_residuals, value_and_grad, vjp,
 )
 from minijit.ad_checkpoint import checkpoint_name
 from minijit.trace.trees.pytree import tree_leaves

@@ -7,11 +7,7 @@ import pytest
 from harness import in_threads, refused
 
 from minijit.trace.base.config import (
-    Config,
-    config,
-    disable_jit,
-    enable_x64,
-    log_compiles,
+    Config, config, disable_jit, enable_x64, log_compiles,
 )
 
 pytestmark = pytest.mark.chapter(3)

@@ -7,22 +7,11 @@ from harness import in_threads, refused
 
 from minijit.trace import core
 from minijit.trace.base.errors import (
-    ConcretizationTypeError,
-    TracerArrayConversionError,
-    TracerBoolConversionError,
-    TracerIntegerConversionError,
-    UnexpectedTracerError,
-    is_running,
+    ConcretizationTypeError, TracerArrayConversionError, TracerBoolConversionError,
+    TracerIntegerConversionError, UnexpectedTracerError, is_running,
 )
 from minijit.trace.core import (
-    Array,
-    Primitive,
-    Trace,
-    Tracer,
-    current_trace,
-    eval_rules,
-    operators,
-    set_trace,
+    Array, Primitive, Trace, Tracer, current_trace, eval_rules, operators, set_trace,
 )
 
 pytestmark = [pytest.mark.chapter(2), pytest.mark.usefixtures("no_words_of_the_test")]

@@ -23,11 +23,7 @@ from minijit.run.cuda.driver import CudaUnavailable
 from minijit.run.cuda.images import linked_with_runtime
 from minijit.run.cuda.loops import HostNode, LoopNode, add_around
 from minijit.run.cuda.nodes import (
-    Memory,
-    Node,
-    NodeBuilder,
-    place_temporaries,
-    waits_of,
+    Memory, Node, NodeBuilder, place_temporaries, waits_of,
 )
 from minijit.run.cuda.stub import stub_driver
 from minijit.run.report.environment import version_of

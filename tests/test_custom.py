@@ -8,17 +8,8 @@ from harness import refused
 
 import minijit.numpy as jnp
 from minijit import (
-    custom_gradient,
-    custom_jvp,
-    custom_vjp,
-    grad,
-    hessian,
-    jit,
-    jvp,
-    linearize,
-    value_and_grad,
-    vjp,
-    vmap,
+    custom_gradient, custom_jvp, custom_vjp, grad, hessian, jit, jvp, linearize,
+    value_and_grad, vjp, vmap,
 )
 from minijit.test_util import check_grads
 from minijit.trace.base.errors import UnexpectedTracerError

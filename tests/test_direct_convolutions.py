@@ -6,12 +6,7 @@ import convolution_cases
 import numpy as np
 import pytest
 from convolution_cases import (
-    NCHW,
-    NHWC,
-    convolve,
-    numbers,
-    program_of,
-    random_convolution,
+    NCHW, NHWC, convolve, numbers, program_of, random_convolution,
 )
 
 import minijit as mj

@@ -7,15 +7,8 @@ from harness import count, refused
 
 import minijit.numpy as jnp
 from minijit import (
-    ad_checkpoint,
-    checkpoint,
-    checkpoint_policies as policies,
-    grad,
-    jit,
-    lax,
-    make_jaxpr,
-    tree,
-    vmap,
+    ad_checkpoint, checkpoint, checkpoint_policies as policies, grad, jit, lax,
+    make_jaxpr, tree, vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name, saved_residuals
 

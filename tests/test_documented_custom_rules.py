@@ -12,18 +12,8 @@ from harness import refused
 
 import minijit.numpy as jnp
 from minijit import (
-    closure_convert,
-    custom_derivatives,
-    custom_jvp,
-    custom_vjp,
-    grad,
-    hessian,
-    jacrev,
-    jit,
-    jvp,
-    lax,
-    vjp,
-    vmap,
+    closure_convert, custom_derivatives, custom_jvp, custom_vjp, grad, hessian, jacrev,
+    jit, jvp, lax, vjp, vmap,
 )
 from minijit.errors import UnexpectedTracerError
 

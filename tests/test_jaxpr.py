@@ -11,14 +11,7 @@ from minijit.trace.base.errors import JaxprTypeError, UnexpectedTracerError
 from minijit.trace.core import Primitive, Trace, current_trace, set_trace
 from minijit.trace.jaxprs.checks import check_jaxpr
 from minijit.trace.jaxprs.jaxpr import (
-    Eqn,
-    Literal,
-    Var,
-    dce,
-    dce_rules,
-    eval_jaxpr,
-    needed_equations,
-    slice_jaxpr,
+    Eqn, Literal, Var, dce, dce_rules, eval_jaxpr, needed_equations, slice_jaxpr,
     staging_rules,
 )
 from minijit.trace.jaxprs.parser import parse_jaxpr

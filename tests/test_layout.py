@@ -11,11 +11,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.lower.matrix_products import (
-    Line,
-    Plan,
-    call_views,
-    is_matrix,
-    merged,
+    Line, Plan, call_views, is_matrix, merged,
 )
 from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.folding import simplify

@@ -20,13 +20,8 @@ from minijit.compile.loops import buffers as memory, expressions, statements as 
 from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
 from minijit.run.llvm import (
-    engine as llvm_engine,
-    executor as llvm,
-    functions as llvm_functions,
-    kernels as llvm_kernels,
-    python_calls,
-    target as llvm_target,
-    text as llvm_text,
+    engine as llvm_engine, executor as llvm, functions as llvm_functions,
+    kernels as llvm_kernels, python_calls, target as llvm_target, text as llvm_text,
     work as llvm_work,
 )
 from minijit.run.llvm.target import converts, host

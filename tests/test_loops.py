@@ -10,13 +10,7 @@ import pytest
 from minijit.compile.loops import expressions, reductions, scalars
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import (
-    Axis,
-    Const,
-    Load,
-    Op,
-    Reduce,
-    as_index,
-    op,
+    Axis, Const, Load, Op, Reduce, as_index, op,
 )
 from minijit.compile.loops.graphs import postorder, substitute
 from minijit.compile.loops.scalars import BOOL, INDEX

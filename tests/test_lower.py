@@ -13,10 +13,7 @@ from minijit.trace import primitives as prim
 from minijit.trace.array import aval_of
 from minijit.trace.base.config import config
 from minijit.trace.jaxprs.jaxpr import (
-    ClosedJaxpr,
-    TraceInfo,
-    eval_jaxpr,
-    trace_to_jaxpr,
+    ClosedJaxpr, TraceInfo, eval_jaxpr, trace_to_jaxpr,
 )
 
 pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("unfused")]

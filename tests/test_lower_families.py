@@ -7,13 +7,7 @@ import pytest
 from harness import refused
 from ir_interpreter import run
 from test_lower import (
-    buffers_of,
-    check as check_raw,
-    floats,
-    half,
-    ints,
-    separate,
-    trace,
+    buffers_of, check as check_raw, floats, half, ints, separate, trace,
 )
 
 from minijit import lax, make_jaxpr
@@ -26,13 +20,7 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
 from minijit.compile.simplify.folding import simplify
 from minijit.ops import (
-    bits,
-    complex_numbers,
-    convolution,
-    cumulative,
-    elementary,
-    rounding,
-    scatter,
+    bits, complex_numbers, convolution, cumulative, elementary, rounding, scatter,
     sorting,
 )
 from minijit.trace import primitives as prim, slicing

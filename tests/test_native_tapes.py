@@ -12,18 +12,11 @@ from minijit.trace.array import ShapedArray, aval_of
 from minijit.trace.jit.jit import executors
 from minijit.transform.control_flow.api import cond_p, scan_p
 from minijit.transform.control_flow.batching import (
-    select_lanes_p,
-    spread_p,
-    sum_lanes_p,
+    select_lanes_p, spread_p, sum_lanes_p,
 )
 from minijit.transform.control_flow.tape_rules import eval_zero, zero_p
 from minijit.transform.control_flow.unions_and_tapes import (
-    Tape,
-    TapeValue,
-    Union,
-    UnionValue,
-    inject,
-    project,
+    Tape, TapeValue, Union, UnionValue, inject, project,
 )
 from minijit.transform.derivatives.linearize import add_any_p
 from minijit.transform.pieces import jaxpr_of

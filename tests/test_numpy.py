@@ -10,15 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from function_cases import (
-    Case,
-    F,
-    Weak,
-    as_jax,
-    collect,
-    lax_cases,
-    leaves,
-    no_cases,
-    numpy_cases,
+    Case, F, Weak, as_jax, collect, lax_cases, leaves, no_cases, numpy_cases,
 )
 
 import minijit.lax as lax

@@ -15,12 +15,7 @@ from minijit.compile.loops.check import check_program
 from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op
 from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.loops.statements import (
-    For,
-    Kernel,
-    Program,
-    Store,
-    nested,
-    statements,
+    For, Kernel, Program, Store, nested, statements,
 )
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import panels

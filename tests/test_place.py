@@ -7,15 +7,7 @@ from minijit.compile.loops import text as text
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Const, Load, Reduce, op
 from minijit.compile.loops.statements import (
-    For,
-    If,
-    Kernel,
-    Let,
-    Program,
-    Start,
-    Step,
-    Store,
-    statements,
+    For, If, Kernel, Let, Program, Start, Step, Store, statements,
 )
 from minijit.compile.schedule.place import place
 

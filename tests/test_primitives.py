@@ -10,12 +10,7 @@ from harness import refused
 
 from minijit.trace import primitives as lax
 from minijit.trace.array import (
-    ArrayImpl,
-    ShapedArray,
-    aval_of,
-    eval_rules,
-    result_avals,
-    shape_rules,
+    ArrayImpl, ShapedArray, aval_of, eval_rules, result_avals, shape_rules,
 )
 from minijit.trace.base.config import enable_x64
 from minijit.trace.base.errors import user_source

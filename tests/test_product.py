@@ -3,16 +3,8 @@
 import numpy as np
 import pytest
 from product import (
-    derivative,
-    directions,
-    forward,
-    functions,
-    nests,
-    point,
-    reference,
-    reverse_only,
-    second_orders,
-    stacks,
+    derivative, directions, forward, functions, nests, point, reference, reverse_only,
+    second_orders, stacks,
 )
 
 from minijit import clear_caches

@@ -143,8 +143,7 @@ def test_every_operation_of_the_ir_has_a_row():
 
     from minijit.compile.loops import index_rules, statements as loops
     from minijit.compile.lower import (
-        choices as lower_choices,
-        elements as lower_elements,
+        choices as lower_choices, elements as lower_elements,
     )
 
     modules = index_rules, loops, lower_choices, lower_elements

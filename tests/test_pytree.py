@@ -12,12 +12,7 @@ from minijit import tree, tree_util
 from minijit.trace.trees import paths, pytree
 from minijit.trace.trees.paths import tree_flatten_with_path, tree_map_with_path
 from minijit.trace.trees.pytree import (
-    keystr,
-    tree_flatten,
-    tree_leaves,
-    tree_map,
-    tree_structure,
-    tree_unflatten,
+    keystr, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten,
 )
 from minijit.trace.trees.tools import Partial, flatten_axes, tree_transpose
 

@@ -25,29 +25,17 @@ from minijit.run.report.kernel_log import steps_of
 from minijit.trace.base.config import config
 from minijit.transform.control_flow.unions_and_tapes import TapeValue
 from tests import (
-    ir_interpreter,
-    test_lane_blocks as blocks,
-    test_native_reversal as reversal,
+    ir_interpreter, test_lane_blocks as blocks, test_native_reversal as reversal,
     test_native_tapes,
 )
 from tests.test_control_flow import programs, slope
 from tests.test_interrupts import FOR_EVER, Alarm, alarms, decay, raise_alarm, swap
 from tests.test_native_control import (
-    agree,
-    many_branches,
-    matrices,
-    narrow,
-    points,
-    shared,
-    shifted,
-    small_and_empty,
+    agree, many_branches, matrices, narrow, points, shared, shifted, small_and_empty,
     swaps,
 )
 from tests.test_random_loops import (
-    compare,
-    jitted_ways,
-    programs as random_programs,
-    quick,
+    compare, jitted_ways, programs as random_programs, quick,
 )
 
 pytestmark = pytest.mark.chapter(23)

@@ -13,9 +13,7 @@ from minijit import lax
 from minijit.trace.array import eval_rules, shape_rules
 from minijit.trace.core import Primitive
 from minijit.transform.control_flow.checkpointed_loops import (
-    extra_steps,
-    reverse_steps,
-    runs_of_each_step,
+    extra_steps, reverse_steps, runs_of_each_step,
 )
 from minijit.transform.control_flow.unions_and_tapes import TapeValue
 from minijit.transform.derivatives.linearize import linearize_rules

@@ -25,13 +25,7 @@ from minijit.compile.schedule.interchange import longest_piece
 from minijit.compile.schedule.machine import Machine, host_caches
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.schedule.primitives import (
-    Nest,
-    NotAllowed,
-    distribute,
-    flat,
-    independent,
-    joined,
-    reordered,
+    Nest, NotAllowed, distribute, flat, independent, joined, reordered,
 )
 from minijit.compile.schedule.recipes import candidates
 from minijit.compile.simplify.folding import simplify

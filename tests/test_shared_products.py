@@ -18,10 +18,7 @@ from minijit.run.llvm.product_tiles import FIELDS
 from minijit.run.loading import rewritten
 from minijit.run.threads import kernels as threads, shared_products
 from minijit.run.threads.shared_products import (
-    SharingText,
-    shared,
-    shared_plan,
-    team_of,
+    SharingText, shared, shared_plan, team_of,
 )
 from minijit.run.threads.workers import caller_in_parts
 from minijit.trace.base.config import config

@@ -3,16 +3,7 @@
 import numpy as np
 
 from minijit.tiny import (
-    Loops,
-    Primitive,
-    eval_rules,
-    grad,
-    jvp,
-    linearize_rules,
-    make_jaxpr,
-    mul,
-    sum,
-    vjp,
+    Loops, Primitive, eval_rules, grad, jvp, linearize_rules, make_jaxpr, mul, sum, vjp,
     vmap,
 )
 

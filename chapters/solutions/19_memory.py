@@ -8,12 +8,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.lower.walk import lower
 from minijit.compile.memory.arena import (
-    arranged,
-    buffers_of,
-    in_arena,
-    lifetimes,
-    make_plan,
-    most_at_once,
+    arranged, buffers_of, in_arena, lifetimes, make_plan, most_at_once,
 )
 from minijit.compile.memory.overwriting import dependences
 from minijit.compile.simplify.folding import simplify

@@ -22,16 +22,8 @@ from collections.abc import Iterator
 
 from .headings import heading, put_heading
 from .notebook import (
-    BuildCell,
-    Json,
-    build_cells,
-    code_cell,
-    dump,
-    load,
-    markdown_cell,
-    new_notebook,
-    source,
-    tags,
+    BuildCell, Json, build_cells, code_cell, dump, load, markdown_cell, new_notebook,
+    source, tags,
 )
 from .project import HOW, Book, BookError, Chapter, Part
 from .show import is_import

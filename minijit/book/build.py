@@ -33,15 +33,8 @@ from .records import Edit, Record
 from .stage import Stage, StageError
 from .text import makes, members, names, pieces
 from .units import (
-    CONSTRUCTORS,
-    HOOK,
-    LEFT_OUT,
-    Unit,
-    changes_calls,
-    code_of,
-    difference,
-    future_flags,
-    read_cell,
+    CONSTRUCTORS, HOOK, LEFT_OUT, Unit, changes_calls, code_of, difference,
+    future_flags, read_cell,
 )
 
 GENERATED = {  # what @dataclass puts into a class

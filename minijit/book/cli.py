@@ -11,16 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import (
-    author,
-    check,
-    classroom,
-    grade,
-    measure,
-    reader,
-    renumber,
-    run,
-    stages,
-    sync,
+    author, check, classroom, grade, measure, reader, renumber, run, stages, sync,
 )
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage

@@ -14,14 +14,7 @@ from dataclasses import dataclass
 
 from .measure import measure
 from .notebook import (
-    BuildCell,
-    Json,
-    code_cell,
-    load,
-    markdown_cell,
-    parse_build,
-    sections,
-    tags,
+    BuildCell, Json, code_cell, load, markdown_cell, parse_build, sections, tags,
 )
 from .project import Book, Chapter
 from .signatures import used_by

@@ -11,13 +11,7 @@ from typing import Any
 from . import colours, course, exercise, grade, reader, tracebacks
 from .build import Workshop, shortened
 from .notebook import (
-    build_cells,
-    load,
-    parse_build,
-    quiet_statements,
-    sections,
-    source,
-    tags,
+    build_cells, load, parse_build, quiet_statements, sections, source, tags,
 )
 from .project import Book, BookError, Chapter, find_book
 from .ran import MEANT

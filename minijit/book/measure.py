@@ -13,14 +13,7 @@ from dataclasses import dataclass
 
 from .imports import imported
 from .notebook import (
-    Json,
-    build_cells,
-    load,
-    parse_build,
-    quiet_statements,
-    sections,
-    source,
-    tags,
+    Json, build_cells, load, parse_build, quiet_statements, sections, source, tags,
 )
 from .project import Book, Chapter
 

@@ -15,14 +15,7 @@ from mistune import Markdown
 
 from .notebook import CAPTION, Json, joined, source, tags
 from .page_prose import (
-    ANSI,
-    TAGS,
-    Prose,
-    highlighted,
-    page_of,
-    plain,
-    prose as prose_of,
-    renderer,
+    ANSI, TAGS, Prose, highlighted, page_of, plain, prose as prose_of, renderer,
 )
 from .project import Book, Chapter
 

@@ -15,14 +15,7 @@ from mistune.plugins.table import table
 from pygments import lex
 from pygments.lexers import get_lexer_by_name
 from pygments.token import (
-    Comment,
-    Error,
-    Keyword,
-    Name,
-    Number,
-    Operator,
-    String,
-    Token,
+    Comment, Error, Keyword, Name, Number, Operator, String, Token,
 )
 
 from .colours import is_program

@@ -14,15 +14,7 @@ from pathlib import Path
 from .headings import check_heading
 from .measure import LINK, check_limits
 from .notebook import (
-    CAPTION,
-    METADATA,
-    Json,
-    headings,
-    joined,
-    quiet_statements,
-    sections,
-    source,
-    tags,
+    CAPTION, METADATA, Json, headings, joined, quiet_statements, sections, source, tags,
 )
 from .project import Book, Chapter
 from .show import check_shown

@@ -7,14 +7,7 @@ from .check import cell_units, listing
 from .headings import put_heading
 from .measure import CELL_LINES
 from .notebook import (
-    METADATA,
-    BuildCell,
-    Json,
-    build_cells,
-    code_cell,
-    dump,
-    load,
-    source,
+    METADATA, BuildCell, Json, build_cells, code_cell, dump, load, source,
 )
 from .project import Book, Chapter, Part
 from .text import Statement, TextError, likeness, pieces

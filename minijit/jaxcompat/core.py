@@ -11,9 +11,7 @@ from ..trace.base import names as _names
 from ..trace.base.config import config as _config
 from ..trace.core import Trace as Trace, Tracer as Tracer
 from ..trace.jaxprs.jaxpr import (
-    Literal as Literal,
-    Var as Var,
-    eval_jaxpr as eval_jaxpr,
+    Literal as Literal, Var as Var, eval_jaxpr as eval_jaxpr,
 )
 from .plain_answers import ensure_compile_time_eval as ensure_compile_time_eval
 

@@ -2,8 +2,7 @@
 
 from ..trace.api import calls
 from ..transform.custom.custom_vmap import (
-    custom_vmap as custom_vmap,
-    sequential_vmap as sequential_vmap,
+    custom_vmap as custom_vmap, sequential_vmap as sequential_vmap,
 )
 
 calls.publish(globals(), results=["sequential_vmap"])

@@ -1,26 +1,18 @@
 """Where arrays are, under the names of `jax.sharding`: all of them on one device."""
 
 from ..trace.api.devices import (
-    Device as Device,
-    Sharding as Sharding,
-    SingleDeviceSharding as SingleDeviceSharding,
-    cpu as _cpu,
+    Device as Device, Sharding as Sharding,
+    SingleDeviceSharding as SingleDeviceSharding, cpu as _cpu,
 )
 from ..trace.base import names as _names
 from .meshes import (
-    AbstractMesh as AbstractMesh,
-    AxisType as AxisType,
-    Mesh as Mesh,
-    NamedSharding as NamedSharding,
-    PartitionSpec as PartitionSpec,
-    get_abstract_mesh as get_abstract_mesh,
-    get_mesh as get_mesh,
-    set_mesh as set_mesh,
+    AbstractMesh as AbstractMesh, AxisType as AxisType, Mesh as Mesh,
+    NamedSharding as NamedSharding, PartitionSpec as PartitionSpec,
+    get_abstract_mesh as get_abstract_mesh, get_mesh as get_mesh, set_mesh as set_mesh,
     use_mesh as use_mesh,
 )
 from .placement import (
-    make_single_device_sharding as make_single_device_sharding,
-    reshard as reshard,
+    make_single_device_sharding as make_single_device_sharding, reshard as reshard,
 )
 
 use_abstract_mesh = use_mesh

@@ -16,10 +16,7 @@ import numpy as np
 from ..trace import dtypes
 from ..trace.base.config import config
 from ..trace.base.errors import (
-    HERE,
-    ConcretizationTypeError,
-    asked_by_library,
-    user_level,
+    HERE, ConcretizationTypeError, asked_by_library, user_level,
 )
 from ..trace.core import Array, Tracer
 from ..trace.shape_checks import broadcast_shape, canonicalize_axis

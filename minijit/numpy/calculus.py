@@ -11,17 +11,8 @@ from ..trace import dtypes, primitives
 from ..trace.types import Array, ArrayLike, Axis
 from .arguments import canonical_axes, canonical_axis, check_arraylike, static_int
 from .core import (
-    absolute,
-    arrays,
-    convert,
-    expand_to,
-    in_one_dtype,
-    not_equal,
-    np_shape,
-    pi,
-    promote_args_inexact,
-    promote_dtypes,
-    subtract,
+    absolute, arrays, convert, expand_to, in_one_dtype, not_equal, np_shape, pi,
+    promote_args_inexact, promote_dtypes, subtract,
 )
 from .elementwise import choose_where, mod
 from .making import asarray, concatenate

@@ -19,19 +19,8 @@ from .arguments import canonical_shape, concrete, static, static_int
 from .core import arrays, convert, expand_to, later, sign, strong
 from .elementwise import choose_where, power
 from .making import (
-    arange,
-    asarray,
-    concatenate,
-    constant,
-    counting,
-    eye,
-    full_like,
-    inexact_dtype,
-    linspace,
-    placed,
-    stack,
-    zeros,
-    zeros_like,
+    arange, asarray, concatenate, constant, counting, eye, full_like, inexact_dtype,
+    linspace, placed, stack, zeros, zeros_like,
 )
 from .mathematics import log10
 from .shapes import along_axis, broadcast_to, moveaxis, ravel

@@ -12,27 +12,10 @@ from ..trace.primitives import rem
 from ..trace.types import Array, ArrayLike
 from .arguments import alike, check_arraylike, with_number
 from .core import (
-    arrays,
-    as_array,
-    as_number,
-    binary_operators,
-    bitwise_and,
-    convert,
-    equal,
-    from_later,
-    inf,
-    isnan,
-    known_int,
-    logical_and,
-    multiply,
-    not_equal,
-    operator_methods,
-    promote_args_inexact,
-    promote_args_numeric,
-    promote_dtypes,
-    promote_shapes,
-    subtract,
-    truth,
+    arrays, as_array, as_number, binary_operators, bitwise_and, convert, equal,
+    from_later, inf, isnan, known_int, logical_and, multiply, not_equal,
+    operator_methods, promote_args_inexact, promote_args_numeric, promote_dtypes,
+    promote_shapes, subtract, truth,
 )
 from .making import ones_like
 from .shapes import to_one_shape

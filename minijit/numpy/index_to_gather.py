@@ -9,11 +9,7 @@ import warnings
 import numpy as np
 
 from ..ops.scatter import (
-    GatherDimensionNumbers,
-    GatherScatterMode,
-    ScatterDimensionNumbers,
-    gather,
-    scatter,
+    GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers, gather, scatter,
 )
 from ..trace import dtypes
 from ..trace.array import aval_of, to_numpy
@@ -24,17 +20,8 @@ from ..trace.primitives import broadcast_in_dim, concatenate, convert, squeeze
 from ..trace.slicing import rev
 from .shapes import check_broadcast
 from .slicing import (
-    Slice,
-    axes_taken,
-    check_not_empty,
-    insert_axes,
-    is_basic,
-    is_integer,
-    parse_index,
-    same_dtype,
-    span_of,
-    take_basic,
-    wrap_entries,
+    Slice, axes_taken, check_not_empty, insert_axes, is_basic, is_integer, parse_index,
+    same_dtype, span_of, take_basic, wrap_entries,
 )
 
 # As how many primitives reading an index with arrays in it counts: outside of traces

@@ -29,13 +29,7 @@ from ..transform.custom.custom_derivatives import custom_jvp
 from .arguments import canonical_axes, canonical_axis, static_int, tell_of_batches
 from .contracting import matmul as matmul, tensordot as tensordot
 from .core import (
-    arrays,
-    check_inexact,
-    convert,
-    inf,
-    np_shape,
-    promote_args_inexact,
-    promote_dtypes,
+    arrays, check_inexact, convert, inf, np_shape, promote_args_inexact, promote_dtypes,
     sqrt,
 )
 from .creation import diagonal as all_diagonals
@@ -43,19 +37,12 @@ from .elementwise import power, where
 from .making import checked_arrays, eye, ones, zeros
 from .mathematics import conj, real
 from .products import (
-    cross as any_cross,
-    einsum,
-    outer as any_outer,
-    trace as any_trace,
+    cross as any_cross, einsum, outer as any_outer, trace as any_trace,
     vecdot as vecdot,
 )
 from .reducing import max, min, prod, sum
 from .shapes import (
-    broadcast_to,
-    expand_dims,
-    matrix_transpose as matrix_transpose,
-    moveaxis,
-    reshape,
+    broadcast_to, expand_dims, matrix_transpose as matrix_transpose, moveaxis, reshape,
     squeeze,
 )
 from .sorting import argsort

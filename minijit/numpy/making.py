@@ -16,33 +16,15 @@ from ..trace.dtypes import scalar_makers
 from ..trace.primitives import floor
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from .arguments import (
-    canonical_axis,
-    canonical_shape,
-    check_arraylike,
-    concrete,
-    no_out,
-    static,
-    static_int,
-    unwrapped,
+    canonical_axis, canonical_shape, check_arraylike, concrete, no_out, static,
+    static_int, unwrapped,
 )
 from .core import (
-    arrays,
-    as_array,
-    bool_of,
-    convert,
-    expand_to,
-    from_later,
-    nan,
-    np_shape,
+    arrays, as_array, bool_of, convert, expand_to, from_later, nan, np_shape,
     promote_dtypes,
 )
 from .shapes import (
-    broadcast_arrays,
-    broadcast_to,
-    expand_dims,
-    moveaxis,
-    ravel,
-    reshape,
+    broadcast_arrays, broadcast_to, expand_dims, moveaxis, ravel, reshape,
 )
 
 # How a new array is put on a device: a later module knows several.

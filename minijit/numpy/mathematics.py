@@ -17,41 +17,14 @@ from ..trace.types import Array, ArrayLike, Unary
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.custom.rule_checks import SymbolicZero
 from .arguments import (
-    check_arraylike,
-    check_inexact,
-    check_promotable,
-    named,
-    no_out,
-    static_int,
+    check_arraylike, check_inexact, check_promotable, named, no_out, static_int,
     unwrapped,
 )
 from .core import (
-    absolute,
-    add,
-    arrays,
-    binary,
-    binary_operators,
-    bool_of,
-    convert,
-    exp,
-    greater,
-    inf,
-    invert,
-    isnan,
-    later,
-    less,
-    like,
-    maximum,
-    minimum,
-    operator_methods,
-    pi,
-    promote_args,
-    promote_args_inexact,
-    promote_args_numeric,
-    promote_dtypes,
-    sign,
-    strong,
-    unary,
+    absolute, add, arrays, binary, binary_operators, bool_of, convert, exp, greater,
+    inf, invert, isnan, later, less, like, maximum, minimum, operator_methods, pi,
+    promote_args, promote_args_inexact, promote_args_numeric, promote_dtypes, sign,
+    strong, unary,
 )
 from .elementwise import choose_where, floor_divide, mod, nonzero_divisor, power
 from .making import array, asarray, full, ones_like, zeros_like

@@ -12,12 +12,7 @@ from ..trace.types import Array, ArrayLike
 from .arguments import check_arraylike, concrete, static, static_int
 from .contracting import matmul
 from .core import (
-    absolute,
-    convert,
-    in_one_dtype,
-    promote_args_inexact,
-    promote_dtypes,
-    sqrt,
+    absolute, convert, in_one_dtype, promote_args_inexact, promote_dtypes, sqrt,
 )
 from .creation import vander
 from .editing import trim_zeros

@@ -10,22 +10,8 @@ from ..trace import dtypes, primitives
 from ..trace.types import Array, ArrayLike, Axis, DTypeLike
 from .arguments import canonical_axes, canonical_axis, no_out
 from .core import (
-    add,
-    arrays,
-    as_array,
-    bitwise_and,
-    bitwise_or,
-    convert,
-    greater,
-    maximum,
-    minimum,
-    multiply,
-    nan,
-    promote_shapes,
-    sqrt,
-    strong,
-    subtract,
-    to_numeric_dtype,
+    add, arrays, as_array, bitwise_and, bitwise_or, convert, greater, maximum, minimum,
+    multiply, nan, promote_shapes, sqrt, strong, subtract, to_numeric_dtype,
 )
 from .elementwise import choose_where, isclose
 from .making import asarray

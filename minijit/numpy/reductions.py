@@ -14,33 +14,14 @@ from ..trace import dtypes, primitives
 from ..trace.types import Args, Array, ArrayLike, Axis, DTypeLike
 from .arguments import canonical_axes, canonical_axis, no_out
 from .core import (
-    arrays,
-    bool_of,
-    convert,
-    in_one_dtype,
-    inf,
-    isnan,
-    like,
-    nan,
-    promote_args_inexact,
-    sqrt,
-    strong,
-    to_numeric_dtype,
+    arrays, bool_of, convert, in_one_dtype, inf, isnan, like, nan, promote_args_inexact,
+    sqrt, strong, to_numeric_dtype,
 )
 from .elementwise import choose_where
 from .making import asarray, concatenate, full_like, inexact_dtype
 from .mathematics import conj, real
 from .reducing import (
-    accumulate_dtype,
-    all,
-    argmax,
-    argmin,
-    checked_mask,
-    max,
-    mean,
-    min,
-    prod,
-    sum,
+    accumulate_dtype, all, argmax, argmin, checked_mask, max, mean, min, prod, sum,
     variance_dtypes,
 )
 from .shapes import broadcast_to, expand_dims, ravel, transpose

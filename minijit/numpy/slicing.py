@@ -16,17 +16,11 @@ import numpy as np
 
 from ..trace.array import aval_of, is_array_like, to_numpy
 from ..trace.base.errors import (
-    HERE,
-    ConcretizationTypeError,
-    NonConcreteBooleanIndexError,
+    HERE, ConcretizationTypeError, NonConcreteBooleanIndexError,
 )
 from ..trace.core import Tracer, operators
 from ..trace.primitives import (
-    canonicalize_shape,
-    convert,
-    expand_dims,
-    slice as static_slice,
-    squeeze,
+    canonicalize_shape, convert, expand_dims, slice as static_slice, squeeze,
 )
 from ..trace.slicing import dynamic_slice, rev, to_int64, wrap_negative
 from .making import array

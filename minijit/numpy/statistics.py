@@ -12,42 +12,18 @@ from ..ops import complex_numbers
 from ..trace import dtypes, primitives
 from ..trace.types import Array, ArrayLike, Axis, DTypeLike
 from .arguments import (
-    canonical_axes,
-    check_arraylike,
-    concrete,
-    static,
-    static_int,
-    tell_of_batches,
+    canonical_axes, check_arraylike, concrete, static, static_int, tell_of_batches,
 )
 from .calculus import diff
 from .contracting import dot
 from .core import (
-    absolute,
-    arrays,
-    bool_of,
-    convert,
-    divide,
-    in_one_dtype,
-    isnan,
-    maximum,
-    minimum,
-    nan,
-    np_shape,
-    promote_args_inexact,
-    promote_dtypes,
-    sqrt,
+    absolute, arrays, bool_of, convert, divide, in_one_dtype, isnan, maximum, minimum,
+    nan, np_shape, promote_args_inexact, promote_dtypes, sqrt,
 )
 from .creation import diag, indices, ix_
 from .elementwise import choose_where
 from .making import (
-    asarray,
-    concatenate,
-    full,
-    linspace,
-    ones_like,
-    stack,
-    zeros,
-    zeros_like,
+    asarray, concatenate, full, linspace, ones_like, stack, zeros, zeros_like,
 )
 from .mathematics import ceil, clip, conj, floor, imag, real
 from .rearranging import atleast_2d

@@ -14,12 +14,7 @@ from ..trace.core import Tracer, operators
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform.control_flow.more_loops import fori_loop
 from .arguments import (
-    canonical_axis,
-    canonical_shape,
-    check_arraylike,
-    concrete,
-    no_out,
-    tell_of_batches,
+    canonical_axis, canonical_shape, check_arraylike, concrete, no_out, tell_of_batches,
     unwrapped,
 )
 from .core import arrays, convert, divide, np_shape, promote_dtypes
@@ -30,12 +25,7 @@ from .making import array, asarray, counting, ones_like, stack, zeros
 from .mathematics import clip
 from .rearranging import resize
 from .shapes import (
-    along_axis,
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    ravel,
-    reshape,
+    along_axis, broadcast_arrays, broadcast_shapes, broadcast_to, ravel, reshape,
 )
 from .sorting import diag_indices
 

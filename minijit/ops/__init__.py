@@ -7,23 +7,14 @@ lowered.
 
 from ..trace.api import calls
 from . import (
-    bits as bits,
-    complex_numbers as complex_numbers,
-    convolution as convolution,
-    cumulative as cumulative,
-    elementary as elementary,
-    prng as prng,
-    rounding as rounding,
-    scatter as scatter,
-    sorting as sorting,
-    special as special,
+    bits as bits, complex_numbers as complex_numbers, convolution as convolution,
+    cumulative as cumulative, elementary as elementary, prng as prng,
+    rounding as rounding, scatter as scatter, sorting as sorting, special as special,
     windows as windows,
 )
 from .segments import (
-    segment_max as segment_max,
-    segment_min as segment_min,
-    segment_prod as segment_prod,
-    segment_sum as segment_sum,
+    segment_max as segment_max, segment_min as segment_min,
+    segment_prod as segment_prod, segment_sum as segment_sum,
 )
 
 calls.explain_calls(

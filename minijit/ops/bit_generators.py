@@ -30,14 +30,8 @@ from ..transform.pieces import jaxpr_of
 from . import bits as bit_ops
 from .host_calls import io_callback
 from .prng import (
-    UINT32,
-    PRNGImpl,
-    add_prng,
-    threefry2x32_p,
-    threefry_fold_in,
-    threefry_seed,
-    threefry_split,
-    word,
+    UINT32, PRNGImpl, add_prng, threefry2x32_p, threefry_fold_in, threefry_seed,
+    threefry_split, word,
 )
 
 rng_bit_generator_p = Primitive("rng_bit_generator", multiple_results=True)

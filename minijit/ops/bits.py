@@ -16,14 +16,7 @@ from ..trace import dtypes
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.primitives import (
-    binary,
-    bitwise_and,
-    broadcast_in_dim,
-    convert,
-    of_one,
-    of_two,
-    reduce_or,
-    unary,
+    binary, bitwise_and, broadcast_in_dim, convert, of_one, of_two, reduce_or, unary,
 )
 from ..trace.shape_checks import complexes, integer, is_kind
 from ..trace.types import Array, ArrayLike, DTypeLike

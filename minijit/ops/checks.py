@@ -22,9 +22,7 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.jaxprs.jaxpr import effectful
 from ..trace.slicing import dynamic_index_in_dim
 from ..trace.trees.pytree import (
-    register_pytree_node_class,
-    tree_flatten,
-    tree_unflatten,
+    register_pytree_node_class, tree_flatten, tree_unflatten,
 )
 from ..transform.batching.vmap import at_front, batch_rules
 from ..transform.derivatives.linearize import constant, linearize_rules

@@ -25,10 +25,7 @@ from ..transform.batching.vmap import batch_rules
 from ..transform.derivatives import linearize
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import (
-    adding,
-    is_linear,
-    transpose_rules,
-    unbroadcast,
+    adding, is_linear, transpose_rules, unbroadcast,
 )
 from ..transform.tangents import linear_in_all
 

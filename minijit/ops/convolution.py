@@ -25,11 +25,7 @@ from ..trace.array import aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.primitives import all_weak, canonicalize_precision, on_wide
 from ..trace.shape_checks import (
-    canonicalize_shape,
-    check_kind,
-    check_same_dtypes,
-    is_kind,
-    number,
+    canonicalize_shape, check_kind, check_same_dtypes, is_kind, number,
 )
 from ..trace.slicing import dilated_size, pad_numpy
 from ..trace.types import Array, ArrayLike, DTypeLike

@@ -34,10 +34,7 @@ from ..trace.jaxprs.jaxpr import Var
 from ..transform.equations import everywhere, written_out
 from .barriers import optimization_barrier, optimization_barrier_p
 from .convolution import (
-    ConvDimensionNumbers,
-    conv_general_dilated,
-    conv_general_dilated_p,
-    conv_lower,
+    ConvDimensionNumbers, conv_general_dilated, conv_general_dilated_p, conv_lower,
 )
 
 

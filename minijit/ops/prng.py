@@ -33,12 +33,7 @@ from ..compile.simplify.storage import stand_ins
 from ..trace import dtypes, primitives as lax
 from ..trace.api.calls import ELEMENTS
 from ..trace.array import (
-    ArrayImpl,
-    ShapedArray,
-    array_classes,
-    aval_of,
-    on_numpy,
-    shape_rules,
+    ArrayImpl, ShapedArray, array_classes, aval_of, on_numpy, shape_rules,
 )
 from ..trace.base.config import config
 from ..trace.base.errors import HERE, user_level
@@ -48,9 +43,7 @@ from ..trace.plans import worth
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import index_in_dim
 from ..transform.batching.vmap import (
-    batch_rules,
-    elementwise as batch_elementwise,
-    in_front,
+    batch_rules, elementwise as batch_elementwise, in_front,
 )
 from ..transform.derivatives.linearize import constant, linearize_rules
 from . import bits as bit_ops

@@ -40,11 +40,7 @@ from ..transform.batching.vmap import batch_rules, lanes_at, move_axis
 from ..transform.batching.windows import windows_in_lanes
 from ..transform.derivatives.linearize import add_tangents, linearize_rules
 from ..transform.derivatives.transpose import (
-    adding,
-    aval_of_argument,
-    is_linear,
-    sum_so_far,
-    transpose_rules,
+    adding, aval_of_argument, is_linear, sum_so_far, transpose_rules,
 )
 from ..transform.tangents import dense_like, linear_in_all
 

@@ -11,11 +11,7 @@ from ..trace import primitives as lax
 from ..trace.array import aval_of, to_numpy
 from ..trace.dtypes import finfo, iinfo
 from .scatter import (
-    ScatterDimensionNumbers,
-    scatter_add,
-    scatter_max,
-    scatter_min,
-    scatter_mul,
+    ScatterDimensionNumbers, scatter_add, scatter_max, scatter_min, scatter_mul,
 )
 
 

@@ -19,13 +19,7 @@ from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.plans import size_of, worth
 from ..trace.primitives import (
-    adapt,
-    binary,
-    elementwise,
-    of_one,
-    of_two,
-    on_wide,
-    unary,
+    adapt, binary, elementwise, of_one, of_two, on_wide, unary,
 )
 from ..trace.shape_checks import real as reals
 from ..trace.types import Array, ArrayLike, Binary

@@ -32,11 +32,7 @@ from ..trace.jaxprs.jaxpr import Var
 from ..trace.numpy_values import highest, lowest
 from ..trace.primitives import rem
 from ..trace.shape_checks import (
-    anything,
-    canonicalize_shape,
-    check_kind,
-    check_same_dtypes,
-    number,
+    anything, canonicalize_shape, check_kind, check_same_dtypes, number,
 )
 from ..trace.slicing import dilated_size, pad, pad_numpy
 from ..trace.types import Shape

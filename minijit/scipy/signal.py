@@ -6,10 +6,7 @@ import numpy as np
 
 from .. import lax, numpy as jnp
 from ..numpy.arguments import (
-    canonical_axes,
-    canonical_axis,
-    check_arraylike,
-    static_int,
+    canonical_axes, canonical_axis, check_arraylike, static_int,
 )
 from ..numpy.core import check_inexact, promote_dtypes
 from ..trace import dtypes

@@ -19,11 +19,7 @@ import threading
 from contextlib import contextmanager
 
 from .base.errors import (
-    ambiguous_truth,
-    conversion_error,
-    frame_of_block,
-    is_running,
-    leaked_tracer,
+    ambiguous_truth, conversion_error, frame_of_block, is_running, leaked_tracer,
 )
 
 operators = {}

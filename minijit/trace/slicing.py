@@ -19,14 +19,7 @@ from . import dtypes
 from .array import aval_of, on_numpy, shape_rules, to_numpy
 from .core import Primitive, Tracer, eval_rules
 from .primitives import (
-    adapt,
-    add,
-    all_weak,
-    expand_dims,
-    lt,
-    select_n,
-    slice as static_slice,
-    squeeze,
+    adapt, add, all_weak, expand_dims, lt, select_n, slice as static_slice, squeeze,
 )
 from .shape_checks import canonicalize_axis, canonicalize_shape, check_same_dtypes
 from .types import Array, ArrayLike, Shape

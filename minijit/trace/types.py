@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    ParamSpec,
-    Protocol,
-    TypeAlias,
-    TypedDict,
-    TypeVar,
+    TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar,
 )
 
 import numpy as np

@@ -14,10 +14,7 @@ from dataclasses import replace
 
 from ...trace.primitives import copy_p
 from ...transform.control_flow.batching import (
-    every_p,
-    select_lanes_p,
-    spread_p,
-    sum_lanes_p,
+    every_p, select_lanes_p, spread_p, sum_lanes_p,
 )
 from ...transform.derivatives.linearize import add_any_p
 from ..loops.expressions import Axis, Const, as_index, op
@@ -28,14 +25,7 @@ from .growing import ZERO, empty, growing
 from .obstacles import kind_of
 from .regions import call_builders, copiers, copy_array
 from .tables import (
-    Ref,
-    TapeTable,
-    UnionTable,
-    all_records,
-    make_table,
-    record,
-    reserve,
-    take,
+    Ref, TapeTable, UnionTable, all_records, make_table, record, reserve, take,
 )
 from .tapes import given_places
 

@@ -30,12 +30,7 @@ from ..pipeline import program_passes
 from ..schedule.columns import block_length, in_rows
 from ..schedule.row_totals import beside, by_rows, is_all_totals, rules_of_totals
 from ..schedule.shared_loops import (
-    Part,
-    between_them,
-    in_columns,
-    is_copy,
-    traffic_of,
-    wanted_only,
+    Part, between_them, in_columns, is_copy, traffic_of, wanted_only,
 )
 
 # ---- what is said of two kernels, and of one
@@ -191,11 +186,7 @@ class Parts:
 # chapter 17
 
 from ..schedule.shared_loops import (
-    reads_changed,
-    saved_bytes,
-    shared_axes,
-    within_steps,
-    worth,
+    reads_changed, saved_bytes, shared_axes, within_steps, worth,
 )
 
 

@@ -19,11 +19,7 @@ from ...trace.core import eval_rules
 from ...trace.jaxprs.jaxpr import Literal, Var
 from ...trace.jit.jit import jit_p
 from ...trace.primitives import (
-    broadcast_in_dim_p,
-    mul_p,
-    reshape_p,
-    squeeze_p,
-    transpose_p,
+    broadcast_in_dim_p, mul_p, reshape_p, squeeze_p, transpose_p,
 )
 from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted

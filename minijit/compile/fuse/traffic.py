@@ -18,16 +18,7 @@ from ..loops.element_sets import Access, count, covers, most_steps, reached
 from ..loops.expressions import Load, Op
 from ..loops.graphs import postorder
 from ..loops.statements import (
-    Call,
-    Fetch,
-    For,
-    If,
-    Kernel,
-    Let,
-    Region,
-    Start,
-    Step,
-    Store,
+    Call, Fetch, For, If, Kernel, Let, Region, Start, Step, Store,
 )
 from ..schedule.place import place
 from .sweeps import not_memory, sweeps_of

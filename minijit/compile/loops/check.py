@@ -15,19 +15,8 @@ from .expressions import Axis, Const, Load, Op, Reduce
 from .graphs import nothing, postorder
 from .scalars import BOOL, INDEX, comparisons, part_dtype
 from .statements import (
-    Call,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Region,
-    Reserve,
-    Store,
-    Swap,
-    While,
-    after_pass,
-    expressions,
-    statements,
+    Call, Fail, For, If, Kernel, Region, Reserve, Store, Swap, While, after_pass,
+    expressions, statements,
 )
 
 

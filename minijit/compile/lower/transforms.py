@@ -15,27 +15,17 @@ from ...trace.core import Primitive
 from ...trace.jaxprs.jaxpr import Var
 from ...trace.primitives import argmax_p, broadcast_in_dim_p, select_n_p
 from ...transform.control_flow.batching import (
-    borrow_p,
-    every_p,
-    select_lanes_p,
-    spread_p,
-    sum_lanes_p,
+    borrow_p, every_p, select_lanes_p, spread_p, sum_lanes_p,
 )
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.checkpointed_loops import (
-    checkpointed_while_p,
-    replay_forward,
-    replay_p,
-    run_while,
-    treeverse_p,
+    checkpointed_while_p, replay_forward, replay_p, run_while, treeverse_p,
 )
 from ...transform.control_flow.tape_rules import zero_p
 from ...transform.control_flow.unions_and_tapes import inject_p, project_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ...transform.custom.custom_derivatives import (
-    custom_jvp_p,
-    custom_linear_p,
-    custom_vjp_p,
+    custom_jvp_p, custom_linear_p, custom_vjp_p,
 )
 from ...transform.custom.custom_vmap import custom_vmap_p
 from ...transform.custom.implicit import linear_solve_p, solution

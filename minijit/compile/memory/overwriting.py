@@ -27,14 +27,7 @@ from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder, sorted_steps, substitute
 from ..loops.index_rules import piece_of
 from ..loops.statements import (
-    For,
-    If,
-    Kernel,
-    Let,
-    Store,
-    expressions,
-    nested,
-    statements,
+    For, If, Kernel, Let, Store, expressions, nested, statements,
 )
 from ..schedule.place import placed
 from ..schedule.shared_loops import after_loop

@@ -23,19 +23,10 @@ from ..loops.statements import Kernel, after_pass
 from ..settings import config
 from .arena import own_memory
 from .in_place import (
-    covers,
-    elementwise,
-    with_kernels_in_place,
-    with_results_in_arguments,
+    covers, elementwise, with_kernels_in_place, with_results_in_arguments,
 )
 from .overwriting import (
-    Overwriting,
-    axes_around,
-    carries_of,
-    copied_by,
-    dependences,
-    read_by,
-    written_by,
+    Overwriting, axes_around, carries_of, copied_by, dependences, read_by, written_by,
 )
 
 

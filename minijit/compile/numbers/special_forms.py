@@ -8,16 +8,8 @@ Those that the C library has are left to it: in float64, and for float32 rounded
 import math
 
 from .scalar_forms import (
-    FLOAT32,
-    FLOAT64,
-    copysign,
-    in_double,
-    is_nan,
-    limited,
-    muladd,
-    polynomial,
-    scalar_forms,
-    where,
+    FLOAT32, FLOAT64, copysign, in_double, is_nan, limited, muladd, polynomial,
+    scalar_forms, where,
 )
 
 LN2, PI, INF, NAN = math.log(2.0), math.pi, math.inf, math.nan

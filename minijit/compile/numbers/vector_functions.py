@@ -6,42 +6,16 @@
 import math
 
 from .coefficients import (
-    BESSEL32,
-    CBRT,
-    ERF,
-    ERF32,
-    ERF_ABOVE32,
-    ERF_BELOW32,
-    ERFC,
-    ERFC32,
-    EXP_RANGE,
+    BESSEL32, CBRT, ERF, ERF32, ERF_ABOVE32, ERF_BELOW32, ERFC, ERFC32, EXP_RANGE,
     LGAMMA,
 )
 from .scalar_forms import (
-    FLOAT32,
-    FLOAT64,
-    copysign,
-    fma,
-    in_double,
-    is_nan,
-    limited,
-    muladd,
-    polynomial,
-    rarely,
-    scalar_forms,
-    where,
+    FLOAT32, FLOAT64, copysign, fma, in_double, is_nan, limited, muladd, polynomial,
+    rarely, scalar_forms, where,
 )
 from .special_forms import bessel
 from .vector_math import (
-    INF,
-    LN2,
-    NAN,
-    by_dtype,
-    expm1_small,
-    power_of_two,
-    reduced_exp,
-    scaled,
-    whole_part,
+    INF, LN2, NAN, by_dtype, expm1_small, power_of_two, reduced_exp, scaled, whole_part,
 )
 
 

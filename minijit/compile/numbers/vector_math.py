@@ -21,14 +21,7 @@ import numpy as np
 
 from .coefficients import EXP, EXP_RANGE, LN2_HIGH, LN2_LOW, LOG32, LOG64, TANH32
 from .scalar_forms import (
-    FLOAT32,
-    FLOAT64,
-    copysign,
-    limited,
-    muladd,
-    polynomial,
-    scalar_forms,
-    where,
+    FLOAT32, FLOAT64, copysign, limited, muladd, polynomial, scalar_forms, where,
 )
 
 LN2 = math.log(2.0)

@@ -7,28 +7,11 @@ that is not enough, and the C library's function is called, in a branch.
 """
 
 from .coefficients import (
-    ARCS,
-    ASIN_DOWN,
-    ASIN_UP,
-    ATAN,
-    COS32,
-    COS64,
-    HALF_PI,
-    SIN32,
-    SIN64,
+    ARCS, ASIN_DOWN, ASIN_UP, ATAN, COS32, COS64, HALF_PI, SIN32, SIN64,
 )
 from .scalar_forms import (
-    FLOAT32,
-    FLOAT64,
-    copysign,
-    fma,
-    in_double,
-    is_nan,
-    muladd,
-    polynomial,
-    rarely,
-    scalar_forms,
-    where,
+    FLOAT32, FLOAT64, copysign, fma, in_double, is_nan, muladd, polynomial, rarely,
+    scalar_forms, where,
 )
 from .special_forms import PI
 from .vector_math import MAGIC, by_dtype

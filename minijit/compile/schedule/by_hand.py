@@ -23,14 +23,7 @@ from ..decisions import loop_rules
 from ..fuse.fuse_settings import FusedFunction
 from ..loops.text import Writer
 from .choose import (
-    AS_FUSED,
-    Choosing,
-    choice,
-    is_sound,
-    price_of,
-    prices_of,
-    taken,
-    ways_of,
+    AS_FUSED, Choosing, choice, is_sound, price_of, prices_of, taken, ways_of,
     with_candidates,
 )
 from .place import place

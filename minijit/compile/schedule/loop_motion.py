@@ -19,13 +19,7 @@ import math
 
 from ...trace.array import ShapedArray
 from ...trace.jaxprs.jaxpr import (
-    ClosedJaxpr,
-    Literal,
-    Var,
-    dce,
-    has_effect,
-    needed_equations,
-    subjaxprs,
+    ClosedJaxpr, Literal, Var, dce, has_effect, needed_equations, subjaxprs,
 )
 from ...trace.primitives import ne_p, select_n_p
 from ...transform.control_flow.branches import cond_p

@@ -13,13 +13,7 @@ from collections import Counter
 
 from ..decisions import loop_rules, noted
 from ..loops.contents import (
-    loads_of,
-    loads_within,
-    only_sets,
-    perfect,
-    stores_in,
-    totals_in,
-    totals_within,
+    loads_of, loads_within, only_sets, perfect, stores_in, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, recalled, substitute

@@ -28,15 +28,8 @@ from ..loops.statements import Store, expressions, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import (
-    Renamer,
-    around_tiles,
-    asked_ahead,
-    bytes_of,
-    in_nests,
-    loaded_along,
-    loop_over,
-    runs_along,
-    strides_of,
+    Renamer, around_tiles, asked_ahead, bytes_of, in_nests, loaded_along, loop_over,
+    runs_along, strides_of,
 )
 
 # A block that is turned in registers has so many rows, and so many columns.

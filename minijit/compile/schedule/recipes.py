@@ -11,12 +11,7 @@ from dataclasses import dataclass, replace
 from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
 from ..loops.contents import (
-    loads_of,
-    only_sets,
-    perfect,
-    stored_in,
-    stores_in,
-    totals_in,
+    loads_of, only_sets, perfect, stored_in, stores_in, totals_in,
 )
 from ..loops.expressions import Axis, Load, Reduce
 from ..loops.graphs import postorder
@@ -26,14 +21,7 @@ from .columns import in_rows
 from .machine import Machine
 from .nests import in_long_rows, nest_of, runs_along, stride_along
 from .primitives import (
-    Nest,
-    NotAllowed,
-    distribute,
-    flat,
-    independent,
-    joined,
-    lanes,
-    may_reorder,
+    Nest, NotAllowed, distribute, flat, independent, joined, lanes, may_reorder,
     reordered,
 )
 from .vector_loops import cut_at, cuts_of, in_first_places

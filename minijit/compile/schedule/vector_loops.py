@@ -33,11 +33,7 @@ from ..decisions import loop_rules, noted
 from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
 from ..loops.contents import (
-    loads_within,
-    stored_in,
-    stores_in,
-    totals_in,
-    totals_within,
+    loads_within, stored_in, stores_in, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute

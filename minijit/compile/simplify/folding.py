@@ -26,15 +26,7 @@ from ...trace import primitives as prim
 from ...trace.array import ArrayImpl, ShapedArray, result_avals
 from ...trace.core import Tracer, eval_rules
 from ...trace.jaxprs.jaxpr import (
-    ClosedJaxpr,
-    Eqn,
-    Jaxpr,
-    Literal,
-    Var,
-    dce,
-    has_effect,
-    scalar,
-    subjaxprs,
+    ClosedJaxpr, Eqn, Jaxpr, Literal, Var, dce, has_effect, scalar, subjaxprs,
 )
 from ...trace.jit.jit import jit_p
 from ..pipeline import shortcuts

@@ -20,15 +20,7 @@ import numpy as np
 
 from ... import lax, numpy as jnp, random
 from ...nn import (
-    elu,
-    gelu,
-    leaky_relu,
-    log_softmax,
-    relu,
-    selu,
-    sigmoid,
-    softmax,
-    softplus,
+    elu, gelu, leaky_relu, log_softmax, relu, selu, sigmoid, softmax, softplus,
     standardize,
 )
 from ...nn.initializers import glorot_normal, normal, ones, zeros

@@ -21,22 +21,13 @@ import numpy as np
 from ... import numpy as jnp
 from ...ops import checks as _checks
 from ...ops.checks import (
-    DivisionByZeroError as _DivisionByZeroError,
-    Error as Error,
-    FailedCheckError as _FailedCheckError,
-    JaxException as _JaxException,
-    JaxRuntimeError as JaxRuntimeError,
-    NaNError as _NaNError,
-    OOBError as _OOBError,
+    DivisionByZeroError as _DivisionByZeroError, Error as Error,
+    FailedCheckError as _FailedCheckError, JaxException as _JaxException,
+    JaxRuntimeError as JaxRuntimeError, NaNError as _NaNError, OOBError as _OOBError,
     init_error as init_error,
 )
 from ...ops.scatter import (
-    gather_p,
-    scatter_add_p,
-    scatter_max_p,
-    scatter_min_p,
-    scatter_mul_p,
-    scatter_p,
+    gather_p, scatter_add_p, scatter_max_p, scatter_min_p, scatter_mul_p, scatter_p,
     scatter_sub_p,
 )
 from ...trace import dtypes, primitives as spine
@@ -54,9 +45,7 @@ from ...transform.closed_jaxprs import apply_closed, info_of, rebind, trace_clos
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import Loop, While, scan_p, while_p
 from ...transform.custom.custom_derivatives import (
-    custom_jvp_p,
-    custom_vjp_p,
-    stage_call,
+    custom_jvp_p, custom_vjp_p, stage_call,
 )
 from ...transform.pieces import jaxpr_of, split
 from ...transform.remat.checkpoint import checkpoint_p

@@ -7,8 +7,7 @@ for it.  minijit has arrays and tapes only: what uses another type is told.
 from ...trace.base import names as _names
 from ..core import AbstractValue as AbstractValue
 from ..interpreters.ad import (
-    Zero as Zero,
-    instantiate_zeros as instantiate_zeros,
+    Zero as Zero, instantiate_zeros as instantiate_zeros,
     is_undefined_primal as is_undefined_primal,
 )
 

@@ -25,9 +25,7 @@ from ...trace.jit.jit import jit_p
 from ...trace.trees.pytree import tree_flatten
 from ...transform.closed_jaxprs import drop_dead
 from ...transform.derivatives.linear_functions import (
-    bilinear,
-    follow_equation,
-    holds_jaxpr,
+    bilinear, follow_equation, holds_jaxpr,
 )
 from ...transform.derivatives.linearize import jvp, linearize
 

@@ -18,35 +18,20 @@ from ...trace.array import aval_of, shape_rules
 from ...trace.base import names as _names
 from ...trace.base.errors import JaxprTypeError as JaxprTypeError
 from ...trace.core import (
-    BottomTrace,
-    Primitive as Primitive,
-    Tracer,
-    current,
-    eval_rules,
+    BottomTrace, Primitive as Primitive, Tracer, current, eval_rules,
 )
 from ...trace.jaxprs.checks import check_jaxpr as check_jaxpr
 from ...trace.jaxprs.jaxpr import (
-    ClosedJaxpr as ClosedJaxpr,
-    Eqn as JaxprEqn,
-    Jaxpr as SpineJaxpr,
-    JaxprTrace,
-    Literal as Literal,
-    Var as Var,
-    effectful,
-    eval_jaxpr,
+    ClosedJaxpr as ClosedJaxpr, Eqn as JaxprEqn, Jaxpr as SpineJaxpr, JaxprTrace,
+    Literal as Literal, Var as Var, effectful, eval_jaxpr,
     subjaxprs as subjaxprs_of_equation,
 )
 from ...trace.primitives import as_array
 from ...transform.batching.vmap import BatchTrace, with_axis, without_axis
 from ..attributes import no_effects as no_effects
 from ..core import (
-    AbstractValue as AbstractValue,
-    DebugInfo as DebugInfo,
-    Effect as Effect,
-    Effects as Effects,
-    ShapedArray as ShapedArray,
-    StandIn,
-    Trace as Trace,
+    AbstractValue as AbstractValue, DebugInfo as DebugInfo, Effect as Effect,
+    Effects as Effects, ShapedArray as ShapedArray, StandIn, Trace as Trace,
 )
 
 # ---- primitives

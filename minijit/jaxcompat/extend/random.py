@@ -7,12 +7,10 @@
 
 from ...ops import prng
 from ...ops.bit_generators import (
-    rbg_prng_impl as rbg_prng_impl,
-    unsafe_rbg_prng_impl as unsafe_rbg_prng_impl,
+    rbg_prng_impl as rbg_prng_impl, unsafe_rbg_prng_impl as unsafe_rbg_prng_impl,
 )
 from ...ops.prng import (
-    threefry2x32_p as threefry2x32_p,
-    threefry_prng_impl as threefry_prng_impl,
+    threefry2x32_p as threefry2x32_p, threefry_prng_impl as threefry_prng_impl,
 )
 from ...trace.api import calls
 

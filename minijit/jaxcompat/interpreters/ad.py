@@ -17,19 +17,11 @@ from ...trace.jaxprs.jaxpr import unzip2
 from ...trace.trees.pytree import register_pytree_node as _register
 from ...transform.custom.custom_derivatives import Rule, TangentTrace, jvp_linearize
 from ...transform.derivatives.linearize import (
-    JVPTrace as JVPTrace,
-    JVPTracer as JVPTracer,
-    add_any_p,
-    add_tangents as add_known_tangents,
-    joint_rules,
-    linearize_rules,
+    JVPTrace as JVPTrace, JVPTracer as JVPTracer, add_any_p,
+    add_tangents as add_known_tangents, joint_rules, linearize_rules,
 )
 from ...transform.derivatives.transpose import (
-    Linear,
-    adding,
-    aval_of_argument,
-    is_linear,
-    transpose_rules,
+    Linear, adding, aval_of_argument, is_linear, transpose_rules,
 )
 from ...transform.stop_gradient import stop_gradient_p as stop_gradient_p
 from ...transform.tangents import zero_type, zeros

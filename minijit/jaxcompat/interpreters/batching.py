@@ -8,14 +8,8 @@ An axis is where an argument has its lanes, or `not_mapped`.
 from ...trace.base import names as _names
 from ...transform.batching.axes import own_lanes
 from ...transform.batching.vmap import (
-    BatchTrace as BatchTrace,
-    BatchTracer as BatchTracer,
-    Lanes,
-    batch_rules,
-    elementwise,
-    lanes_at,
-    reduction_rule,
-    spread_array,
+    BatchTrace as BatchTrace, BatchTracer as BatchTracer, Lanes, batch_rules,
+    elementwise, lanes_at, reduction_rule, spread_array,
 )
 from . import Rules
 

@@ -8,15 +8,8 @@ from ...trace.array import aval_of
 from ...trace.base import names as _names
 from ...trace.core import Tracer, current_trace, set_trace
 from ...trace.jaxprs.jaxpr import (
-    ClosedJaxpr,
-    Jaxpr,
-    JaxprTrace,
-    JaxprTracer as JaxprTracer,
-    Var,
-    dce_rules as _dce_rules,
-    has_effect,
-    trace_to_jaxpr,
-    unzip2,
+    ClosedJaxpr, Jaxpr, JaxprTrace, JaxprTracer as JaxprTracer, Var,
+    dce_rules as _dce_rules, has_effect, trace_to_jaxpr, unzip2,
 )
 from ...trace.jit.jit import jit_p
 from ...trace.primitives import as_array

@@ -29,11 +29,7 @@ from ...trace.dtypes import ExtendedDtype, float0, storage_of
 from ...trace.jit.jit import cache_clearers
 from ...trace.jit.jitted import shortcut_makers
 from ..calls.dispatch import (
-    NoShortcut,
-    ShortcutPrinter,
-    make_shortcut,
-    printers,
-    the_aval,
+    NoShortcut, ShortcutPrinter, make_shortcut, printers, the_aval,
 )
 from ..executable import Executable
 from ..loading import load, loaders, own_rewrites, programs, rewritten

@@ -20,12 +20,7 @@ from ..device.cuda_llvm import module_of, ptx_of
 from ..device.emitter import print_on_grid
 from ..device.grid import Launch, Part, collapsed, launch_of
 from ..device.grid_memory import (
-    COMMON_BYTES,
-    MOST_THREADS,
-    NoCudaForm,
-    bytes_of_own,
-    flattened,
-    warps_of,
+    COMMON_BYTES, MOST_THREADS, NoCudaForm, bytes_of_own, flattened, warps_of,
 )
 from ..python.kernel_source import KernelSource
 from ..python.source_text import Constants

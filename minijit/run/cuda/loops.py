@@ -19,13 +19,7 @@ from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Const, Load, as_index, op
 from ...compile.loops.scalars import BOOL, INDEX
 from ...compile.loops.statements import (
-    Call,
-    For,
-    Kernel,
-    Program,
-    Store,
-    nested,
-    statements,
+    Call, For, Kernel, Program, Store, nested, statements,
 )
 from ...compile.memory.overwriting import written_by
 from ...compile.settings import config

@@ -9,21 +9,11 @@ numbers has them as if its result were at least 1, for it has zeros there.
 
 from ...compile.numbers.coefficients import LN2_HIGH, LN2_LOW
 from ...compile.numbers.scalar_forms import (
-    FLOAT64,
-    fma,
-    in_double,
-    limited,
-    polynomial,
-    scalar_forms,
-    where,
+    FLOAT64, fma, in_double, limited, polynomial, scalar_forms, where,
 )
 from ...compile.numbers.vector_functions import lgamma, special_power
 from ...compile.numbers.vector_math import (
-    expm1_small,
-    mantissa_and_exponent,
-    reduced_exp,
-    scaled,
-    special_log,
+    expm1_small, mantissa_and_exponent, reduced_exp, scaled, special_log,
 )
 
 

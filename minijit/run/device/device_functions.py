@@ -16,12 +16,7 @@ import numpy as np
 from ...compile.numbers.scalar_forms import FLOAT64, scalar_forms
 from ...compile.numbers.vector_waves import cos_small, sin_of_quadrant, sin_small
 from ..llvm.functions import (
-    ATTRIBUTES,
-    DOUBLE_TO_HALF,
-    define,
-    function_name,
-    function_text,
-    numbered,
+    ATTRIBUTES, DOUBLE_TO_HALF, define, function_name, function_text, numbered,
 )
 from ..llvm.text import LLVMWriter
 from .device_forms import device_forms

@@ -37,13 +37,7 @@ from ...compile.settings import config
 from ...trace.base.demand import add_rows
 from ..threads.kernels import are_apart
 from .grid_memory import (
-    MOST_ALONG_Y,
-    MOST_THREADS,
-    THREADS,
-    WARP,
-    bytes_of_own,
-    placed_flat,
-    warps_of,
+    MOST_ALONG_Y, MOST_THREADS, THREADS, WARP, bytes_of_own, placed_flat, warps_of,
     widest_total,
 )
 

@@ -29,12 +29,7 @@ from ...compile.schedule.nests import count_of, joined, nest_of
 from ...compile.settings import config
 from .grid import collapsed
 from .grid_memory import (
-    COMMON_BYTES,
-    WARP,
-    bytes_of_own,
-    number_of,
-    parts_of_place,
-    widest_total,
+    COMMON_BYTES, WARP, bytes_of_own, number_of, parts_of_place, widest_total,
 )
 
 # ---- what a block keeps

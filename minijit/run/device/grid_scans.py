@@ -30,12 +30,7 @@ from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
 from .grid import Part, peeled, votes_of
 from .grid_memory import (
-    COMMON_BYTES,
-    MOST_THREADS,
-    THREADS,
-    number_of,
-    parts_of_place,
-    room_in,
+    COMMON_BYTES, MOST_THREADS, THREADS, number_of, parts_of_place, room_in,
 )
 
 # Neighbours that a thread adds up itself: one access of 128 bits, or two of them.

@@ -32,14 +32,7 @@ from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce, as_index
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import BOOL, storage_dtype
 from ...compile.loops.statements import (
-    For,
-    If,
-    Let,
-    Step,
-    Store,
-    Swap,
-    While,
-    statements,
+    For, If, Let, Step, Store, Swap, While, statements,
 )
 from ...compile.memory.overwriting import loaded_by
 from ...compile.schedule.shared_loops import loaded_buffers

@@ -14,15 +14,8 @@ import re
 
 from ...trace.base.errors import MinijitError
 from .target import (
-    binding,
-    context_of_engines,
-    forever,
-    object_file,
-    parsed,
-    pass_options,
-    run_passes,
-    shared_machine,
-    target_machine,
+    binding, context_of_engines, forever, object_file, parsed, pass_options, run_passes,
+    shared_machine, target_machine,
 )
 
 

@@ -20,13 +20,7 @@ from ...compile.loops.graphs import free_axes, postorder
 from ...compile.loops.reductions import combine
 from ...compile.loops.scalars import BOOL, INDEX, wide_dtype
 from ...compile.loops.statements import (
-    For,
-    Let,
-    Start,
-    Step,
-    Store,
-    expressions,
-    statements,
+    For, Let, Start, Step, Store, expressions, statements,
 )
 from ...compile.numbers.scalar_forms import form_of, plain_name
 from ...compile.schedule.machine import Machine

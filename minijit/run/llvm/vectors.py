@@ -23,13 +23,7 @@ from ...compile.loops.index_rules import known
 from ...compile.loops.reductions import combine
 from ...compile.loops.scalars import BOOL, INDEX, is_half
 from ...compile.loops.statements import (
-    For,
-    Let,
-    Start,
-    Step,
-    Store,
-    expressions,
-    statements,
+    For, Let, Start, Step, Store, expressions, statements,
 )
 from ...compile.schedule.machine import host_cores, host_level
 from ...compile.schedule.nests import stride_along, strides_of, terms_in_memory

@@ -13,10 +13,7 @@ from ...compile.loops.scalars import INDEX, is_half
 from ...trace.array import to_numpy
 from ...transform.control_flow.tape_rules import eval_zero
 from ...transform.control_flow.unions_and_tapes import (
-    Tape,
-    TapeValue,
-    Union,
-    UnionValue,
+    Tape, TapeValue, Union, UnionValue,
 )
 from ...transform.pieces import wrap_like
 from ..values import pairs

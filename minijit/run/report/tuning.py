@@ -19,14 +19,7 @@ from typing import Any
 
 from ...compile.loops.statements import Kernel
 from ...compile.schedule.choose import (
-    AS_FUSED,
-    Choosing,
-    by_themselves,
-    choice,
-    is_sound,
-    price_of,
-    prices_of,
-    ways_of,
+    AS_FUSED, Choosing, by_themselves, choice, is_sound, price_of, prices_of, ways_of,
     ways_text,
 )
 from ...compile.schedule.machine import Machine

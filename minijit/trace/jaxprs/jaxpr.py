@@ -24,17 +24,8 @@ from typing import Any
 import numpy as np
 
 from ..arguments import (
-    TraceInfo,
-    argument_names,
-    axes_named,
-    flattening,
-    function_name,
-    function_source,
-    is_scalar,
-    leaf_avals,
-    origin,
-    scalar,
-    wraps,
+    TraceInfo, argument_names, axes_named, flattening, function_name, function_source,
+    is_scalar, leaf_avals, origin, scalar, wraps,
 )
 from ..array import ArrayImpl, aval_of, result_avals
 from ..base.errors import Source, leaked_tracer, on_behalf_of, user_source

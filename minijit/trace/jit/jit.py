@@ -36,11 +36,7 @@ from .jitted import Jitted, Upkeep
 from .refs import Ref, RefsInside, returned_ref
 from .retrace import Recording
 from .signature import (
-    aval_of_leaf,
-    check_options,
-    flatten_arguments,
-    leaf_key,
-    sort_arguments,
+    aval_of_leaf, check_options, flatten_arguments, leaf_key, sort_arguments,
     static_key,
 )
 from .stores import generation, keep_entry, kept_entry, stores

@@ -16,17 +16,8 @@ from ..base.errors import abridged
 from ..jaxprs.jaxpr import flattening
 from ..types import PyTree
 from .pytree import (
-    FlattenedIndexKey,
-    Leaf,
-    Node,
-    PyTreeDef,
-    diagnoses,
-    keystr,
-    leaf_node,
-    matching_children,
-    node_type,
-    suspicious_size,
-    tree_structure,
+    FlattenedIndexKey, Leaf, Node, PyTreeDef, diagnoses, keystr, leaf_node,
+    matching_children, node_type, suspicious_size, tree_structure,
 )
 
 

@@ -19,20 +19,8 @@ from ..base.errors import abridged, text_of
 from ..types import Class, PyTree
 from .paths import keys_of, mismatch, node_in_words
 from .pytree import (
-    GetAttrKey,
-    Leaf,
-    Node,
-    NodeType,
-    PyTreeDef,
-    leaf_node,
-    node_type,
-    node_types,
-    register,
-    register_pytree_node,
-    tree_flatten,
-    tree_leaves,
-    tree_structure,
-    zip_dict,
+    GetAttrKey, Leaf, Node, NodeType, PyTreeDef, leaf_node, node_type, node_types,
+    register, register_pytree_node, tree_flatten, tree_leaves, tree_structure, zip_dict,
 )
 
 

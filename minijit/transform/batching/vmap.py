@@ -26,17 +26,8 @@ from ..closed_jaxprs import apply_closed, info_of, rebind, trace_closed
 from ..derivatives.linearize import add_any_p
 from ..flat_functions import FlatFunction, check_callable
 from .axes import (
-    check_arguments,
-    check_axes,
-    collective_rules,
-    common_size,
-    is_collective,
-    leaf_names,
-    mapped_axis,
-    naming,
-    result_axes,
-    shared_by_all,
-    through_refs,
+    check_arguments, check_axes, collective_rules, common_size, is_collective,
+    leaf_names, mapped_axis, naming, result_axes, shared_by_all, through_refs,
 )
 
 # What `vmap` must know of a kind of values (arrays, the tapes of loops), by aval.

@@ -26,22 +26,9 @@ from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ...trace.types import ArrayLike
 from ..pieces import close_alone, close_over, interned, split, with_loop_traces
 from .agreement import (
-    as_predicate,
-    check_trees,
-    cond_arguments,
-    is_tracer,
-    join_avals,
-    not_given,
-    record_body,
-    record_branches,
-    record_test,
-    returning_pairs,
-    scan_in_python,
-    scan_length,
-    unrolled_steps,
-    while_in_python,
-    with_types,
-    without_refs,
+    as_predicate, check_trees, cond_arguments, is_tracer, join_avals, not_given,
+    record_body, record_branches, record_test, returning_pairs, scan_in_python,
+    scan_length, unrolled_steps, while_in_python, with_types, without_refs,
     without_steps,
 )
 from .branches import cond_p

@@ -18,13 +18,7 @@ from ...trace.jaxprs.jaxpr import has_effect
 from ...trace.jaxprs.memory import memoised
 from ...trace.jaxprs.parser import aval_parsers, parse_aval
 from ..batching.vmap import (
-    LaneType,
-    at_front,
-    batch_jaxpr,
-    batch_rules,
-    in_front,
-    lane_types,
-    lanes_at,
+    LaneType, at_front, batch_jaxpr, batch_rules, in_front, lane_types, lanes_at,
     move_axis,
 )
 from ..closed_jaxprs import apply_closed, present
@@ -36,13 +30,7 @@ from .branches import cond_p
 from .steps import fixpoint
 from .tape_rules import pointwise, zero_p
 from .unions_and_tapes import (
-    Tape,
-    Union,
-    UnionValue,
-    inject,
-    inject_p,
-    project,
-    project_p,
+    Tape, Union, UnionValue, inject, inject_p, project, project_p,
 )
 from .while_and_scan import Loop, While, scan_p, while_p
 

@@ -24,10 +24,7 @@ from ...trace.jaxprs.memory import memoised
 from ..batching.vmap import batch_jaxpr, batch_rules, move_axis, without_axis
 from ..closed_jaxprs import apply_closed, fill, present
 from ..derivatives.linearize import (
-    add_tangents,
-    call_rule,
-    joint_rules,
-    linearize_rules,
+    add_tangents, call_rule, joint_rules, linearize_rules,
 )
 from ..derivatives.transpose import transpose_rules
 from ..pieces import as_whole, compiled, index_aval, int32, jaxpr_of, none_of, split

@@ -16,14 +16,7 @@ from ..derivatives.transpose import adding, transpose_rules
 from ..opaque import OpaqueValue
 from ..tangents import dense, tangent_aval, tangent_types, zero_makers
 from .unions_and_tapes import (
-    Tape,
-    TapeValue,
-    Union,
-    UnionValue,
-    inject,
-    inject_p,
-    project,
-    project_p,
+    Tape, TapeValue, Union, UnionValue, inject, inject_p, project, project_p,
 )
 
 # ---- tangents

@@ -23,11 +23,7 @@ from ...trace.array import aval_of, shape_rules, to_numpy
 from ...trace.base.errors import HERE
 from ...trace.core import Primitive, Tracer, current_trace, eval_rules, set_trace
 from ...trace.jaxprs.jaxpr import (
-    ClosedJaxpr,
-    eval_jaxpr,
-    staging_rules,
-    trace_to_jaxpr,
-    unzip2,
+    ClosedJaxpr, eval_jaxpr, staging_rules, trace_to_jaxpr, unzip2,
 )
 from ...trace.jit.jit import jit_p
 from ...trace.primitives import as_array
@@ -37,21 +33,12 @@ from ..closed_jaxprs import apply_closed, fill, present
 from ..derivatives.grad_checks import transposed_of_zero
 from ..derivatives.linear_functions import calling, follow_equation
 from ..derivatives.linearize import (
-    JVPTrace,
-    add_tangents,
-    finish_linear,
-    joint_rules,
-    linearize_flat,
-    linearize_rules,
+    JVPTrace, add_tangents, finish_linear, joint_rules, linearize_flat, linearize_rules,
 )
 from ..derivatives.transpose import call_transpose, transpose_rules
 from ..tangents import tangent_aval, tangent_out, zeros
 from .rule_checks import (
-    CustomFunction,
-    Rule,
-    TwoHalves,
-    checked_tangents,
-    no_forward_mode,
+    CustomFunction, Rule, TwoHalves, checked_tangents, no_forward_mode,
     zero_from_primal,
 )
 

@@ -30,28 +30,15 @@ from ..closed_jaxprs import fill, present
 from ..control_flow.batching import in_front_where
 from ..control_flow.more_loops import map_loop
 from ..derivatives.linearize import (
-    add_tangents,
-    joint_rules,
-    jvp_flat,
-    linearize_flat,
-    linearize_rules,
+    add_tangents, joint_rules, jvp_flat, linearize_flat, linearize_rules,
 )
 from ..derivatives.transpose import (
-    Linear,
-    backward,
-    is_linear,
-    transpose_jaxpr,
-    transpose_rules,
+    Linear, backward, is_linear, transpose_jaxpr, transpose_rules,
 )
 from ..flat_functions import FlatFunction
 from ..tangents import dense, tangent_aval
 from .custom_derivatives import (
-    Rule,
-    eval_custom,
-    push_of,
-    run,
-    shape_of_custom,
-    stage_call,
+    Rule, eval_custom, push_of, run, shape_of_custom, stage_call,
 )
 from .rule_checks import CustomFunction
 

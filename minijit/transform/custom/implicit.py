@@ -28,23 +28,11 @@ from ..closed_jaxprs import apply_closed, fill, present
 from ..control_flow.agreement import leaf_path, with_types
 from ..derivatives.linear_functions import linear_transpose
 from ..derivatives.linearize import (
-    add_tangents,
-    joint_rules,
-    jvp_jaxpr,
-    linearize,
-    linearize_jaxpr,
-    linearize_rules,
+    add_tangents, joint_rules, jvp_jaxpr, linearize, linearize_jaxpr, linearize_rules,
 )
 from ..derivatives.transpose import adding, aval_of_argument, transpose_rules
 from ..pieces import (
-    close_over,
-    compiled,
-    interned,
-    mask_of,
-    none_of,
-    record,
-    reorder,
-    split,
+    close_over, compiled, interned, mask_of, none_of, record, reorder, split,
 )
 from ..tangents import dense
 from . import custom_derivatives as custom

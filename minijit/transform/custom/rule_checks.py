@@ -22,11 +22,7 @@ from ...trace.base.errors import HERE, UnexpectedTracerError
 from ...trace.core import Tracer
 from ...trace.trees.paths import tree_flatten_with_path
 from ...trace.trees.pytree import (
-    keystr,
-    tree_flatten,
-    tree_leaves,
-    tree_map,
-    tree_unflatten,
+    keystr, tree_flatten, tree_leaves, tree_map, tree_unflatten,
 )
 from ...trace.trees.tools import broadcast_prefix
 from ...trace.types import Args, Result

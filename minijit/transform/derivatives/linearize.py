@@ -28,22 +28,10 @@ from ...trace.arguments import TraceInfo, function_name
 from ...trace.array import aval_of, on_numpy, shape_rules
 from ...trace.base.errors import made_as
 from ...trace.core import (
-    Primitive,
-    Trace,
-    Tracer,
-    current_trace,
-    eval_rules,
-    find_rule,
-    set_trace,
+    Primitive, Trace, Tracer, current_trace, eval_rules, find_rule, set_trace,
 )
 from ...trace.jaxprs.jaxpr import (
-    ClosedJaxpr,
-    Jaxpr,
-    JaxprTrace,
-    Var,
-    eval_jaxpr,
-    needed_equations,
-    unzip2,
+    ClosedJaxpr, Jaxpr, JaxprTrace, Var, eval_jaxpr, needed_equations, unzip2,
 )
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.jit import jit_p
@@ -51,26 +39,12 @@ from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ...trace.trees.tools import Partial
 from ...trace.types import PyTree
 from ..closed_jaxprs import (
-    apply_closed,
-    close,
-    drop_dead,
-    fill,
-    info_of,
-    present,
-    rebind,
-    trace_closed,
+    apply_closed, close, drop_dead, fill, info_of, present, rebind, trace_closed,
 )
 from ..flat_functions import FlatFunction
 from ..tangents import (
-    dense,
-    flat_tangents,
-    has_tangent,
-    linear_in_all,
-    tangent_aval,
-    tangent_out,
-    tangents_like,
-    typed_tangent,
-    zeros,
+    dense, flat_tangents, has_tangent, linear_in_all, tangent_aval, tangent_out,
+    tangents_like, typed_tangent, zeros,
 )
 from .layout_chains import layout_chains
 from .lost_derivatives import KeepsDerivative

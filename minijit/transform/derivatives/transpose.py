@@ -28,11 +28,7 @@ from ..closed_jaxprs import fill, info_of, present, rebind, trace_closed
 from ..flat_functions import check_callable
 from ..tangents import tangent_aval, tangent_out, zeros
 from .grad_checks import (
-    check_input,
-    check_output,
-    chosen_arguments,
-    cotangent_leaves,
-    transposed_of_zero,
+    check_input, check_output, chosen_arguments, cotangent_leaves, transposed_of_zero,
 )
 from .linearize import PushForward, add_any_p, add_tangents, at_point
 

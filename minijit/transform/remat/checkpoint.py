@@ -28,10 +28,7 @@ from ...trace.types import Argnums
 from ..batching.vmap import batch_rules, call_rule as batch_call
 from ..closed_jaxprs import apply_closed, drop_dead, fill, present
 from ..derivatives.linearize import (
-    call_joint,
-    joint_rules,
-    linearize_jaxpr,
-    linearize_rules,
+    call_joint, joint_rules, linearize_jaxpr, linearize_rules,
 )
 from ..derivatives.transpose import call_transpose, transpose_rules
 from ..equations import inline_calls, rename_atom, rename_inputs
