@@ -218,6 +218,7 @@ from .run.llvm import executor as llvm
 from .run.llvm import blocks as llvm_blocks
 from .run.llvm import instructions as llvm_instructions
 from .run.llvm import regions as llvm_regions
+from .ops import native_fft
 
 # chapter 24
 from .compile.schedule import partial_totals

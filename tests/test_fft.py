@@ -107,6 +107,36 @@ def test_axes_without_elements():
         assert not result.any()
 
 
+# name -> the shape of an array: even and odd lengths, one, and axes between others
+shapes = {"fft": (2, 3, 6), "ifftn": (2, 4, 3), "rfft": (5, 7), "rfft2": (2, 3, 4)}
+shapes |= {"ifft2": (3, 1), "irfft": (3, 4), "irfftn": (2, 3, 5), "ihfft": (6, 2)}
+
+
+@pytest.mark.chapter(23)
+@pytest.mark.parametrize("backend", [None, "plain"])
+def test_transforms_in_loops_are_machine_code_by_address(backend):
+    kinds = {name: "f" if name.startswith(("r", "ih")) else "F" for name in shapes}
+    arrays = {name: z.ravel()[: np.prod(s)].reshape(s) for name, s in shapes.items()}
+    arrays = {k: x.real if kinds[k] == "f" else x for k, x in arrays.items()}
+    arrays |= {f"{k} of floats": x.astype(kinds[k]) for k, x in arrays.items()}
+    one = lambda name: getattr(jnp.fft, name.split()[0])
+    along = {k: {} if k.split()[0][-1] in "n2" else {"axis": 0} for k in arrays}
+
+    def looped(arrays):
+        of = lambda x: {k: one(k)(x[k], **along[k]) for k in x}
+        start = mj.tree.map(jnp.zeros_like, mj.eval_shape(of, arrays))
+        step = lambda i, old: {
+            k: y + one(k)(arrays[k] * (i + 1), **along[k]) for k, y in old.items()
+        }
+        return lax.fori_loop(0, 2, step, start)
+
+    compiled = mj.jit(looped, backend=backend).lower(arrays).compile()
+    assert compiled.fallbacks == ()
+    for k, y in compiled(arrays).items():
+        want = 3 * getattr(np.fft, k.split()[0])(arrays[k], **along[k])
+        assert np.allclose(y, want, *([1e-4] * 2 if "floats" in k else [1e-9] * 2)), k
+
+
 @pytest.mark.chapter(24)
 def test_transforms_load_no_more_than_they_run():
     code = """

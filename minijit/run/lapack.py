@@ -29,9 +29,15 @@ def scipy_code(name):
     return extension(name) or importlib.import_module(name)
 
 
+# Routines of others that are called alike: {name: function that finds the address}.
+elsewhere: dict = {}
+
+
 @functools.cache
 def address(name):
     """The address of a routine, as `dpotrf`."""
+    if name in elsewhere:
+        return elsewhere[name]()
     table = scipy_code("cython_lapack").__pyx_capi__
     capsule = (table if name in table else scipy_code("cython_blas").__pyx_capi__)[name]
     api = ctypes.pythonapi
@@ -157,8 +163,8 @@ def works_alone(bodies):
     that takes longer than the products, and on a busy machine many times as long.
     """
     calls = [s for body in bodies for s in statements(body) if isinstance(s, Call)]
-    routines = [call.outputs for call in calls if call.routine == "lapack"]
-    works = [max(math.prod(x.shape) for x in views) ** 1.5 for views in routines]
+    calls = [c for c in calls if c.attrs.get("name", "") not in {"", *elsewhere}]
+    works = [max(math.prod(x.shape) for x in c.outputs) ** 1.5 for c in calls]
     return bool(works) and max(works) < WORTH_WAITING
 
 
