@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ..loops.buffers import Buffer
-from ..loops.element_sets import Access, count, covers, most_steps, reached
+from ..loops.element_sets import Access, Elements, count, covers, most_steps, reached
 from ..loops.expressions import Load, Op
 from ..loops.graphs import postorder
 from ..loops.statements import (
@@ -81,7 +81,7 @@ class Touch:
     """One place in a kernel's statements where an array is read or written."""
 
     buffer: Buffer
-    parts: list
+    elements: Elements
     writes: bool
 
 
@@ -133,8 +133,7 @@ class Walk:
         self.add(buffer, access, writes)
 
     def add(self, buffer, access, writes):
-        parts = reached(access, self.constants)
-        self.touches.append(Touch(buffer, parts, writes))
+        self.touches.append(Touch(buffer, reached(access, self.constants), writes))
 
     # Statements.
 
@@ -209,8 +208,8 @@ def own_reads(touches):
     for touch in touches:
         earlier = written[touch.buffer]
         if touch.writes:
-            earlier.append(touch.parts)
-        elif earlier and covers(earlier, touch.parts, touch.buffer.shape):
+            earlier.append(touch.elements)
+        elif earlier and covers(earlier, touch.elements, touch.buffer.shape):
             continue
         kept.append(touch)
     return kept
@@ -221,7 +220,7 @@ def uses_of(touches, writes, sweeps):
     by_buffer = defaultdict(list)
     for touch in touches:
         if touch.writes == writes:
-            by_buffer[touch.buffer].append(touch.parts)
+            by_buffer[touch.buffer].append(touch.elements)
     found = []
     for buffer, sets in by_buffer.items():
         elements, exact = count(sets, buffer.shape)

@@ -1,19 +1,18 @@
-"""Which elements of an array an index reaches: sets of integers, counted.
+"""Which elements of an array an index reaches: ranges of positions, counted.
 
     i, j = Axis(4), Axis(8)
     reached(Access((32,), (i * 8 + j,)))           # all 32, without trying them
     reached(Access((64, 8), (i * 2, j)))           # 4 of 64 rows, and all 8 columns
-    count([the first, the second], shape)          # how many are in one or the other
+    count([the first, the second], (64, 8))        # how many are in one or the other
 
-The dimensions of an array fall into *blocks*: in `x[i, j, i + k]` the first and the
-third belong together, the second is by itself.  A set is the product of one set for
-each block, and a set of one block is a list of ranges of positions in it.  So the loops
-over 33 million elements of `x[i, j, k]` are three ranges.
+An element is known by its position in memory, row by row.  What is added up to it falls
+into groups of which no two depend on one loop: each is a list of ranges, and a position
+is any sum of one of each.  So the loops over 33 million elements of `x[i, j, k]` are
+three numbers of steps.
 """
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, reduce
 
 import numpy as np
 
@@ -23,10 +22,8 @@ from .graphs import postorder
 from .index_rules import ONE, joined_digits, linear
 from .scalars import INDEX
 
-# Up to so many combinations of indices are tried one by one, where nothing else helps.
+# Up to so many combinations of indices are tried one by one, and so many ranges listed.
 MOST_TRIED = 1 << 22
-# Up to so many elements of an array are marked one by one.
-MOST_MARKED = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -48,30 +45,20 @@ class Access:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Some positions in one block of dimensions.
+class Elements:
+    """Some elements of an array.
 
     Attributes:
-      dims: of the array, in order.
-      ranges: int64[n, 2]: starts and ends, disjoint and in order; None where they are
-        too many to list.
-      count: how many positions; exact: whether it is that many, and not at most.
-      key: two parts of equal keys are equal.
+      count: how many; exact: whether it is that many, and not at most.
+      ranges: int64[n, 2]: where they begin and end, disjoint and in order; None where
+        they are too many to list, or not known.
+      key: two sets of equal keys are equal.
     """
 
-    dims: tuple
-    ranges: object
     count: int
     exact: bool
-    key: object = None
-
-    @cached_property
-    def known_by(self):
-        """Something hashable; two parts that have it in common are equal."""
-        if not self.exact or self.ranges is None and self.key is None:
-            return id(self)
-        listed = self.key if self.ranges is None else self.ranges.tobytes()
-        return self.dims, self.ranges is None, listed
+    ranges: object
+    key: object
 
 
 # ---- values of indices
@@ -160,159 +147,150 @@ def most_steps(axis):
 
 
 def reached(access, constants=None):
-    """The set of an access: a list of `Part`s, whose product it is.
+    """The `Elements` of an access.
 
     Args:
       constants: {buffer: its array} of what is known of the loaded indices.
     """
-    constants = constants or {}
-    guards = [(pred, all_axes([pred]), wanted) for pred, wanted in access.guards]
-    blocks = []  # [dims, axes, guards]
-    dims = [tuple(range(len(access.shape)))] if access.flat else None
-    for d, index in enumerate(access.index):
-        blocks.append([dims[d] if dims else (d,), set(all_axes([index])), [], [index]])
-    for pred, axes, wanted in guards:
-        blocks.append([(), set(axes), [(pred, wanted)], []])
-    parts = [] if access.certain else [Part((), None, 1, False)]
-    for block in merged(blocks):
-        part = reached_in(access, *block, constants)
-        if part.dims or part.count == 0 or not part.exact:
-            parts.append(part)
-    return parts
+    constants, extents = constants or {}, access.shape
+    extents = [math.prod(extents)] if access.flat else extents
+    strides = Buffer("", extents, INDEX).strides
+    terms = joined_digits(linear(*zip(access.index, strides, strict=True)))
+    start, preds = terms.pop(ONE, 0), [pred for pred, _ in access.guards]
+    asked = all_axes([*access.index, *preds])
+    if any(most_steps(axis) == 0 for axis in asked):
+        return listed(np.zeros((0, 2), np.int64), True)
+    lengths = [a.extent for a in asked if not isinstance(a.extent, int)]
+    if all(known_values(e, constants) for e in (*terms, *preds, *lengths)):
+        parts = [g.ranges(constants) for g in groups(terms, access.guards)]
+        unknown = any(part is None for part in parts)
+        if found := None if unknown else total(start, parts, access.certain):
+            return found
+    # As many as all indices have values, or the loops steps.
+    values = math.prod(map(number_of_values, access.index, extents))
+    most = min(values, math.prod(map(most_steps, all_axes(access.index))))
+    return Elements(most, False, None, object())
 
 
-def merged(blocks):
-    """Blocks of which no two depend on one axis."""
+def number_of_values(index, extent):
+    """How many values an index may have."""
+    low, high = index.bounds or (0, extent - 1)
+    return max(min(high, extent - 1) - max(low, 0) + 1, 0)
+
+
+def listed(ranges, exact):
+    """The `Elements` in disjoint ranges."""
+    size = int((ranges[:, 1] - ranges[:, 0]).sum())
+    return Elements(size, exact, ranges, ranges.tobytes() if exact else object())
+
+
+@dataclass
+class Group:
+    """What is added up of loops that depend on each other.
+
+    Attributes:
+      axes: of these loops; terms: {expression: its factor}; guards: as of `Access`.
+    """
+
+    axes: set
+    terms: dict
+    guards: tuple
+
+    def ranges(self, constants):
+        """What it adds.
+
+        Returns:
+          int64[n, 2], or None if there is too much to try; of a loop of fixed length by
+          itself (steps, how far one goes, the least).
+        """
+        (term, times), *more = self.terms.items() or [(None, 0)]
+        alone = type(term) is Axis and not (more or self.guards)
+        if alone and isinstance(steps := term.extent, int):
+            return steps, abs(times), min(times * (steps - 1), 0)
+        varying = [t for t in self.terms
+                   if type(t) is Axis and not isinstance(t.extent, int)]  # fmt: skip
+        tested = [t for t in self.terms if t not in varying]
+        tested += [pred for pred, _ in self.guards]
+        others = {*all_axes(tested), *all_axes([a.extent for a in varying])}
+        # One loop whose length varies may be the ranges themselves; others are tried.
+        runs = [a for a in varying if a not in others and abs(self.terms[a]) == 1][:1]
+        grid = [a for a in all_axes(self.axes) if a not in runs]
+        sizes = [*map(most_steps, grid)]
+        if math.prod(sizes) > MOST_TRIED:
+            return None
+        shaped = np.ix_(*map(np.arange, sizes))
+        value = lambda e: values_of([e], counters, constants)[0]
+        counters, allowed = dict(zip(grid, shaped, strict=True)), np.ones(sizes, bool)
+        for axis in (a for a in grid if not isinstance(a.extent, int)):
+            allowed = allowed & (counters[axis] < value(axis.extent))
+        for pred, wanted in self.guards:
+            allowed = allowed & (value(pred) == wanted)
+        starts, lengths = np.zeros(sizes, np.int64), np.ones(sizes, np.int64)
+        for term, times in self.terms.items():
+            if term not in runs:
+                starts = starts + times * value(term)
+        for axis in runs:
+            lengths = np.broadcast_to(value(axis.extent), sizes)
+            starts = starts - (lengths - 1) * (self.terms[axis] < 0)
+            allowed = allowed & (lengths > 0)
+        return disjoint(starts[allowed], lengths[allowed])
+
+
+def groups(terms, guards):
+    """`Group`s of which no two depend on one axis."""
+    parts = [({*all_axes([term])}, {term: times}, ()) for term, times in terms.items()]
+    parts += [({*all_axes([guard[0]])}, {}, (guard,)) for guard in guards]
     done = []
-    for block in blocks:
-        apart = [b for b in done if not (b[1] & block[1])]
-        for other in [b for b in done if b[1] & block[1]]:
-            block = [x | y if isinstance(x, set) else x + y
-                     for x, y in zip(other, block, strict=True)]  # fmt: skip
-        done = [*apart, block]
+    for axes, own, conditions in parts:
+        meet = [g for g in done if g.axes & axes]
+        done = [g for g in done if g not in meet]
+        for g in meet:
+            axes, own, conditions = g.axes | axes, g.terms | own, g.guards + conditions
+        done.append(Group(axes, own, conditions))
     return done
 
 
-def reached_in(access, dims, axes, guards, indices, constants):
-    """The positions that the indices of one block of dimensions reach."""
-    if access.flat:
-        extents = [math.prod(access.shape)]
-    else:
-        extents = [access.shape[d] for d in dims]
-        order = sorted(range(len(dims)), key=dims.__getitem__)
-        dims, indices, extents = (
-            [x[i] for i in order] for x in (dims, indices, extents)
-        )
-    dims = tuple(dims)
-    strides = Buffer("", extents, INDEX).strides
-    terms = joined_digits(linear(*zip(indices, strides, strict=True)))
-    constant = terms.pop(ONE, 0)
-    counters = set(all_axes([*terms, *(pred for pred, _ in guards)]))
-    if any(most_steps(axis) == 0 for axis in axes):
-        return Part(dims, np.zeros((0, 2), np.int64), 0, True)
-    seen = [*terms, *(pred for pred, _ in guards)]
-    seen += [a.extent for a in axes if not isinstance(a.extent, int)]
-    whole = Bound(dims, indices, extents, axes)
-    if not all(known_values(e, constants) for e in seen):
-        return whole.part()
-    return tried(dims, constant, terms, guards, counters, constants, whole)
-
-
-class Bound:
-    """What is known of positions whose indices are not known."""
-
-    def __init__(self, dims, indices, extents, axes):
-        self.dims, self.points = dims, math.prod(map(most_steps, axes))
-        self.size = math.prod(map(self.values, indices, extents))
-
-    @staticmethod
-    def values(index, extent):
-        """How many values an index may have."""
-        low, high = index.bounds or (0, extent - 1)
-        return max(min(high, extent - 1) - max(low, 0) + 1, 0)
-
-    def part(self):
-        return Part(self.dims, None, min(self.size, self.points), False)
-
-
-def tried(dims, constant, terms, guards, axes, constants, whole):
-    """The positions `constant + terms`, trying what no reasoning can spare.
-
-    An axis that stands in the sum by itself makes ranges longer, or repeats them at
-    steps; the values of all other axes are tried.
-    """
-    tested = [term for term in terms if not isinstance(term, Axis)]
-    inside = set(all_axes([*tested, *(pred for pred, _ in guards)]))
-    alone = sorted((a for a in axes if a not in inside), key=str)
-    varying = [a for a in alone if not isinstance(a.extent, int)]
-    for axis in varying:
-        inside |= set(all_axes([axis.extent]))
-    alone = [a for a in alone if a not in inside]
-    varying = [a for a in varying if a not in inside]
-    # One loop whose length varies may be the ranges themselves; others are tried.
-    runs = [a for a in varying if abs(terms[a]) == 1][:1]
-    inside |= {a for a in varying if a not in runs}
-    steady = [a for a in alone if a not in inside and a not in runs]
-    grid = sorted(inside, key=str)
-    if math.prod(map(most_steps, grid)) > MOST_TRIED:
-        return whole.part()
-    starts, lengths = tried_starts(constant, terms, guards, grid, runs, constants)
-    for axis in sorted(steady, key=lambda a: abs(terms[a])):
-        times, steps = terms[axis], axis.extent
-        starts = starts + min(times * (steps - 1), 0)
-        times = abs(times)
-        if starts.size and times <= lengths.min():
-            lengths = lengths + times * (steps - 1)
-        elif starts.size * steps <= MOST_TRIED:
-            starts = (starts[:, None] + times * np.arange(steps)).reshape(-1)
-            lengths = np.repeat(lengths, steps)
+def total(start, parts, certain):
+    """The `Elements` at all sums of a start and one number of each part; or None."""
+    steady = sorted((p for p in parts if type(p) is tuple), key=lambda p: p[1])
+    ranges = np.array([[start, start + 1]], np.int64)
+    for part in (p for p in parts if type(p) is not tuple):
+        if len(ranges) * len(part) > MOST_TRIED:
+            return None
+        ranges = sums(ranges, part)
+    for n, (steps, far, low) in enumerate(steady):
+        if not len(ranges):
+            break
+        ranges = ranges + low
+        if far <= (ranges[:, 1] - ranges[:, 0]).min():
+            ranges = disjoint(ranges[:, 0], np.diff(ranges)[:, 0] + far * (steps - 1))
+        elif len(ranges) * steps <= MOST_TRIED:
+            one = far * np.arange(steps, dtype=np.int64)[:, None] + [0, 1]
+            ranges = sums(ranges, one)
+        elif len(ranges) == 1:
+            return counted(ranges[0], steady[n:], certain)
         else:
-            return counted(dims, constant, terms, grid, whole)
-    ranges = disjoint(starts, lengths)
-    return Part(dims, ranges, int((ranges[:, 1] - ranges[:, 0]).sum()), True)
+            return None
+    return listed(ranges, certain)
 
 
-def tried_starts(constant, terms, guards, grid, runs, constants):
-    """-> (where ranges start, how long they are), for all values of some axes."""
-    sizes = list(map(most_steps, grid))
-    shaped = np.ix_(*map(np.arange, sizes))
-    counters = dict(zip(grid, shaped, strict=True))
-    allowed = np.ones(sizes, bool)
-    for axis in grid:
-        if not isinstance(axis.extent, int):
-            extent, = values_of([axis.extent], counters, constants)
-            allowed = allowed & (counters[axis] < extent)
-    for pred, wanted in guards:
-        value, = values_of([pred], counters, constants)
-        allowed = allowed & (value == wanted)
-    total = np.full(sizes, constant, np.int64)
-    for term, times in terms.items():
-        if not isinstance(term, Axis) or term in counters:
-            value, = values_of([term], counters, constants)
-            total = total + times * value
-    lengths = np.ones(sizes, np.int64)
-    for axis in runs:
-        extent, = values_of([axis.extent], counters, constants)
-        lengths = np.broadcast_to(extent, sizes)
-        if terms[axis] < 0:
-            total = total - (lengths - 1)
-        allowed = allowed & (lengths > 0)
-    return total[allowed], lengths[allowed]
+def sums(first, second):
+    """The ranges of all sums of a number in one list of ranges and one in another."""
+    starts = first[:, None, 0] + second[None, :, 0]
+    lengths = np.diff(first) + np.diff(second).T - 1
+    return disjoint(starts.reshape(-1), lengths.reshape(-1))
 
 
-def counted(dims, constant, terms, grid, whole):
+def counted(one, steady, certain):
     """Positions that are too many to list, and can be counted if none is met twice."""
-    if grid:
-        return whole.part()
-    span, count = 1, 1
-    for axis, times in sorted(terms.items(), key=lambda pair: abs(pair[1])):
-        if abs(times) < span:
-            return whole.part()
-        span += abs(times) * (axis.extent - 1)
-        count *= axis.extent
-    shape = frozenset((abs(times), axis.extent) for axis, times in terms.items())
-    low = sum(min(times * (axis.extent - 1), 0) for axis, times in terms.items())
-    return Part(dims, None, count, True, (constant + low, shape))
+    low, high = map(int, one)
+    size, span = high - low, high - low
+    for steps, far, below in steady:
+        if far < span:
+            return None
+        low, size, span = low + below, size * steps, span + far * (steps - 1)
+    key = low, *sorted((far, steps) for steps, far, _ in steady), high - int(one[0])
+    return Elements(size, certain, None, key if certain else object())
 
 
 def disjoint(starts, lengths):
@@ -330,122 +308,32 @@ def disjoint(starts, lengths):
 # ---- unions
 
 
-def size(parts):
-    """-> (how many elements a product of parts has, whether exactly so many)."""
-    exact = all(part.exact for part in parts)
-    return math.prod(part.count for part in parts if part.dims), exact
-
-
-def is_empty(parts):
-    """Whether it is sure that nothing is reached."""
-    return any(part.exact and part.count == 0 for part in parts)
-
-
-def equal(first, second):
-    """Whether two sets are known to be equal."""
-    return known_parts(first) == known_parts(second)
-
-
-def known_parts(parts):
-    """What sets that are known to be equal have in common."""
-    return frozenset(part.known_by for part in parts)
-
-
 def count(sets, shape):
     """How many elements of an array are in at least one of some sets.
 
     Returns:
       (number, whether it is exactly, and not at most, that).
     """
-    whole = math.prod(shape)
-    kept = list({known_parts(s): s for s in sets if not is_empty(s)}.values())
-    exact = [s for s in kept if size(s)[1]]
-    if any(size(s)[0] == whole for s in exact):
+    kept, whole = {s.key: s for s in sets if s.count}.values(), math.prod(shape)
+    exact = [s for s in kept if s.exact]
+    guesses = sum(s.count for s in kept if not s.exact)
+    if any(s.count == whole for s in exact):
         return whole, True
-    guesses = sum(size(s)[0] for s in kept if not size(s)[1])
-    total, sure = union(exact, shape)
-    if guesses == 0:
-        return total, sure
-    return min(total + guesses, whole), False
+    together, sure = sum(s.count for s in exact), True
+    if len(exact) > 1:
+        sure = all(s.ranges is not None for s in exact)
+        if sure:
+            ranges = np.concatenate([s.ranges for s in exact])
+            together = listed(disjoint(ranges[:, 0], np.diff(ranges)[:, 0]), True).count
+    return min(together + guesses, whole), sure and not guesses
 
 
-def union(sets, shape):
-    """The size of a union of sets whose sizes are known: as `count`."""
-    if len(sets) < 2:
-        return (size(sets[0])[0] if sets else 0), True
-    if all(part.ranges is not None for s in sets for part in s):
-        if len({frozenset(part.dims for part in s) for s in sets}) == 1:
-            total = by_classes(sets)
-            if total is not None:
-                return total, True
-        if math.prod(shape) <= MOST_MARKED:
-            return int(marked(sets, shape).sum()), True
-    return min(sum(size(s)[0] for s in sets), math.prod(shape)), False
-
-
-def by_classes(sets, most=1 << 16):
-    """The size of a union of products over the same blocks, or None if it is large.
-
-    In each block positions are alike if they are in the same of the sets: so there are
-    few kinds of positions, whatever their number.
-    """
-    if len(sets) > 60:
-        return None
-    kinds = {(1 << len(sets)) - 1: 1}  # in which sets -> how many so far
-    for dims in sorted(part.dims for part in sets[0]):
-        parts = [next(p for p in s if p.dims == dims) for s in sets]
-        found, new = classes(parts), {}
-        if len(found) * len(kinds) > most:
-            return None
-        for mask, number in kinds.items():
-            for other, times in found.items():
-                if both := mask & other:
-                    new[both] = new.get(both, 0) + number * times
-        kinds = new
-    return sum(kinds.values())
-
-
-def classes(parts):
-    """{bit mask of the parts that a position is in: how many such positions}."""
-    edges = np.unique(np.concatenate([part.ranges.reshape(-1) for part in parts]))
-    masks = np.zeros(max(len(edges) - 1, 0), np.int64)
-    for i, part in enumerate(parts):
-        changes = np.zeros(len(edges), np.int64)
-        at = np.searchsorted(edges, part.ranges)
-        np.add.at(changes, at[:, 0], 1)
-        np.add.at(changes, at[:, 1], -1)
-        masks |= (np.cumsum(changes)[:-1] > 0).astype(np.int64) << i
-    lengths, found = np.diff(edges), {}
-    for mask in np.unique(masks):
-        found[int(mask)] = int(lengths[masks == mask].sum())
-    return found
-
-
-def marked(sets, shape):
-    """The union as an array of bools."""
-    total = np.zeros(shape, bool)
-    for parts in sets:
-        inside = [mask_of(part, shape) for part in parts if part.dims]
-        total |= reduce(np.logical_and, inside, np.ones((1,) * len(shape), bool))
-    return total
-
-
-def mask_of(part, shape):
-    """The positions of one block, as bools that broadcast against the array."""
-    extents = [shape[d] for d in part.dims]
-    changes = np.zeros(math.prod(extents) + 1, np.int8)
-    np.add.at(changes, part.ranges[:, 0], 1)
-    np.add.at(changes, part.ranges[:, 1], -1)
-    inside = np.cumsum(changes[:-1]).astype(bool)
-    return inside.reshape([n if d in part.dims else 1 for d, n in enumerate(shape)])
-
-
-def covers(sets, parts, shape):
+def covers(sets, one, shape):
     """Whether all elements of a set are known to be in the union of others."""
-    if any(equal(one, parts) for one in sets):
+    if any(s.key == one.key for s in sets):
         return True
     together, sure = count(sets, shape)
     if sure and together == math.prod(shape):
         return True
-    more, exact = count([*sets, parts], shape)
+    more, exact = count([*sets, one], shape)
     return sure and exact and more == together
