@@ -39,3 +39,20 @@ SHAPES = [(1, 40, 9), (3, 48, 33), (33, 33, 33), (64, 96, 16)]
 SHAPES += [(12, 5, 600), (70, 17, 40)]
 # Few rows, or columns: dot products, if the terms of all sums are neighbours.
 SHAPES += [(2, 48, 70), (5, 33, 100), (8, 3, 64), (90, 2, 65)]
+
+
+@pytest.mark.parametrize("terms", [30, 1024, 1100])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_products_of_short_integers(dtype, terms):
+    """Where floats hold all sums, they are products of floats; else of 32 bits."""
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max + 1, (9, terms)).astype(dtype)
+    y = rng.integers(info.min, info.max + 1, (terms, 40)).astype(dtype)
+    x[0], y[:, 0] = info.min, info.min
+    x[1], y[:, 1] = info.max, info.max
+    for out in (dtype, "int32"):
+        f = mj.jit(lambda x, y, out=out: jnp.matmul(x, y, preferred_element_type=out))
+        want = (x.astype(np.int64) @ y.astype(np.int64)).astype(out)
+        np.testing.assert_array_equal(f(x, y), want)
+        exact = terms * max(info.max, -info.min) ** 2 <= 1 << 24
+        assert len(f.lower(x, y).compile().executable.program.calls) == exact

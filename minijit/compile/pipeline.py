@@ -73,7 +73,7 @@ shortcuts = Stage(
 # Functions of a jaxpr: the one to lower in its place.
 expansions = Stage(
     "with_own_inputs",  # lanes that wait borrow none, where that does no harm
-    "in_wide_floats",  # products and convolutions of halves
+    "in_wide_numbers",  # products and convolutions of halves, and short integers
     "direct_convolutions",  # as loops of our own
     "patches",  # other convolutions, as products
     "windows_in_bounds",  # of arrays that have their padding

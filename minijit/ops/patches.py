@@ -84,14 +84,20 @@ def patches_row(out, index, x, *, axes, windows):
 lower_rules |= {patches_p: Elements(patches_row, cost=8)}
 
 
+def summed_in_window(eqn):
+    """How many products one number of a convolution's result is the sum of."""
+    kernel = eqn.invars[1].aval
+    features = kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
+    return kernel.size // max(features, 1)
+
+
 def is_large(eqn):
     """Whether a convolution has so many products that a copy of its image is little."""
-    kernel, out = eqn.invars[1].aval, eqn.outvars[0].aval
-    features = kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
-    return out.size * kernel.size // max(features, 1) > config.fusion.small_product
+    work = eqn.outvars[0].aval.size * summed_in_window(eqn)
+    return work > config.fusion.small_product
 
 
-large_products[conv_general_dilated_p] = is_large
+large_products[conv_general_dilated_p] = is_large, summed_in_window
 
 
 def is_product(eqn):

@@ -8,6 +8,8 @@ import math
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from ...trace import primitives as prim
 from ...trace.jaxprs.jaxpr import Eqn, Var
 from ...transform.equations import everywhere, written_out
@@ -143,26 +145,43 @@ def packing(walk, atom, order):
     return eqn
 
 
-# Floats of 16 bits, or of different dtypes.
-
-# primitive -> function of an equation: whether it has many products to add up.
-large_products = {prim.dot_general_p: is_large}
+# Floats of 16 bits, or of different dtypes; and short integers.
 
 
-def in_wide_floats(eqn):
-    """A large product of 16-bit, or different, floats as one of wide ones, or None.
+def summed_in_product(eqn):
+    """How many products one number of a `dot_general` is the sum of."""
+    return size_of(eqn.invars[0], dot_dims(eqn)[0].contracted)
 
-    Such sums are in 32 bits anyway, and only the total is rounded.
+
+# primitive -> functions of an equation: whether it has many products to add up, and how
+# many of them are one number.
+large_products = {prim.dot_general_p: (is_large, summed_in_product)}
+
+
+def in_wide_numbers(eqn):
+    """A large product as one of wide numbers, or None.
+
+    Sums of 16-bit, or different, floats are in 32 bits anyway, and only the total is
+    rounded.  Few short integers no sum of which is rounded are multiplied as floats,
+    which is faster, others as 32 bits, the upper ones of which are left out.
     """
-    atoms, is_big = (*eqn.invars, *eqn.outvars), large_products.get(eqn.primitive)
-    wide = {wide_dtype(x.aval.dtype) for x in atoms} if is_big else set()
-    wide = max(wide, key=lambda dtype: dtype.itemsize, default=None)
-    other = any(x.aval.dtype != wide for x in atoms)
-    other = other and not is_half_product(eqn)
-    if is_big and wide.kind == "f" and other and is_big(eqn):
-        kind = eqn.primitive, wide, atoms[-1].aval
-        return written_out(eqn, partial(wide_product, *kind))
+    is_big, terms = large_products.get(eqn.primitive, (None, None))
+    wide, out = is_big and wide_type(eqn, terms), eqn.outvars[0].aval
+    other = wide and any(x.aval.dtype != wide for x in (*eqn.invars, *eqn.outvars))
+    if other and not is_half_product(eqn) and is_big(eqn):
+        return written_out(eqn, partial(wide_product, eqn.primitive, wide, out))
     return None
+
+
+def wide_type(eqn, terms):
+    """The wide dtype that has all sums of an equation's products, or None."""
+    dtypes = [x.aval.dtype for x in (*eqn.invars, *eqn.outvars)]
+    if not all(d.kind in "iu" and d.itemsize <= 4 for d in dtypes):
+        wide = max(map(wide_dtype, dtypes), key=lambda dtype: dtype.itemsize)
+        return wide if wide.kind == "f" else None
+    largest = (max(np.iinfo(d).max, -np.iinfo(d).min) for d in dtypes[:2])
+    exact = terms(eqn) * math.prod(largest) <= 1 << 24
+    return FLOAT32 if exact else np.dtype(np.int32)
 
 
 def is_half_product(eqn):
@@ -179,7 +198,10 @@ def wide_product(primitive, dtype, out, *factors, preferred_element_type, **para
     convert = prim.convert_element_type_p.bind
     factors = [convert(x, new_dtype=dtype, weak_type=False) for x in factors]
     total = primitive.bind(*factors, preferred_element_type=dtype, **params)
+    if out.dtype.kind in "iu":
+        # As an integer: its upper bits are left out, where a float would be clipped.
+        total = convert(total, new_dtype=np.dtype(np.int32), weak_type=False)
     return convert(total, new_dtype=out.dtype, weak_type=out.weak_type)
 
 
-expansions |= {"in_wide_floats": everywhere(in_wide_floats)}
+expansions |= {"in_wide_numbers": everywhere(in_wide_numbers)}
