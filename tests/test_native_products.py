@@ -46,7 +46,7 @@ SHAPES += [(2, 48, 70), (5, 33, 100), (8, 3, 64), (90, 2, 65)]
 def test_products_of_short_integers(dtype, terms):
     """Where floats hold all sums, they are products of floats; else of 32 bits."""
     info = np.iinfo(dtype)
-    x = rng.integers(info.min, info.max + 1, (9, terms)).astype(dtype)
+    x = rng.integers(info.min, info.max + 1, (40, terms)).astype(dtype)
     y = rng.integers(info.min, info.max + 1, (terms, 40)).astype(dtype)
     x[0], y[:, 0] = info.min, info.min
     x[1], y[:, 1] = info.max, info.max
