@@ -205,7 +205,7 @@ from .compile.control import native_loops
 from .compile.control import lane_blocks, products
 from .compile.schedule import loop_motion
 from .compile.control import region_functions
-from .ops import native_linalg
+from .ops import native_linalg, native_selection
 from .run.python import regions as python_regions
 from .run.python import region_launchers
 

@@ -78,7 +78,7 @@ expansions = Stage(
     "patches",  # other convolutions, as products
     "windows_in_bounds",  # of arrays that have their padding
     "in_real_products",  # products of complex numbers
-    "few_largest",  # in passes over rows
+    "largest_words",  # elements and their places as integers
     "with_own_results",  # an array for each result
 )
 
@@ -92,6 +92,7 @@ loop_expansions = Stage(
 row_choosers = Stage(
     "residuals",  # unions and tapes in native loops
     "native_lapack",
+    "native_selection",
     "native_loops",
     "on_narrow",  # float8 and the like
     "uncompiled",

@@ -136,37 +136,9 @@ def top_k_numpy(x, *, k, axis):
     """Evaluate `top_k`: only what may belong to the k largest is sorted."""
     keys = np.moveaxis(total_order(x), axis, -1)
     rows = keys.reshape(math.prod(keys.shape[:-1]), keys.shape[-1])
-    found = candidates(rows, k)
-    kept = rows if found is None else np.take_along_axis(rows, found, -1)
-    order = largest_first(kept, k)
-    if found is not None:
-        order = np.take_along_axis(found, order, -1)
+    order = largest_first(rows, k)
     places = np.moveaxis(order.reshape(*keys.shape[:-1], k), -1, axis)
     return [np.take_along_axis(x, places, axis), places]
-
-
-def candidates(rows, k):
-    """[rows, some]: places among which the k largest integers of each row are, in
-    ascending order; None if that is hardly fewer, or equal ones are in the way.
-
-    A row is a table of about sqrt(n / k) lines.  The k columns with the largest maxima
-    have the k largest numbers, and to find a maximum takes no more than to read.
-    """
-    many, n = rows.shape
-    lines = math.isqrt(n // k) if k and many else 0
-    # Few numbers are sorted before the lines are told apart.
-    if lines < (4 if rows.size > MANY else 8):
-        return None
-    width = n // lines
-    maxima = rows[:, : lines * width].reshape(many, lines, width).max(axis=1)
-    least = np.partition(maxima, width - k, axis=-1)[:, width - k, None]
-    chosen = maxima >= least
-    if np.count_nonzero(chosen) > k * many:
-        return None
-    columns = np.nonzero(chosen)[1].reshape(many, 1, k)
-    found = (columns + width * np.arange(lines)[:, None]).reshape(many, lines * k)
-    left = np.arange(lines * width, n)
-    return np.concatenate([found, np.broadcast_to(left, (many, len(left)))], axis=1)
 
 
 def largest_first(keys, k):
@@ -186,15 +158,18 @@ def largest_first(keys, k):
     wide = np.int64 if keys.dtype.kind == "i" else np.uint64
     both = keys.astype(wide) << wide(bits)
     both |= np.arange(n, dtype=wide)[::-1]
-    if k and 8 * k < n > SHORT_ROW:
-        both = np.partition(both, n - k, axis=-1)[..., n - k :]
-    both.sort(axis=-1)
-    largest = both[..., ::-1][..., :k] & wide((1 << bits) - 1)
+    largest = largest_numpy(both, k=k) & wide((1 << bits) - 1)
     return n - 1 - largest.astype(np.int64)
 
 
-# So many numbers, in all rows, are worth a table of few lines.
-MANY = 10_000
+def largest_numpy(x, *, k):
+    """Evaluate `largest`: the k largest of each row, no two of which are equal."""
+    n = x.shape[-1]
+    if k and 8 * k < n > SHORT_ROW:
+        x = np.partition(x, n - k, axis=-1)[..., n - k :]
+    return np.sort(x, axis=-1)[..., ::-1][..., :k]
+
+
 # Rows that are sorted as quickly as NumPy finds their largest elements.
 SHORT_ROW = 1000
 
@@ -271,36 +246,53 @@ batch_rules |= along("dimension", sort_p) | along("axis", top_k_p)
 fallbacks |= {p: "sorting is left to NumPy" for p in (sort_p, top_k_p)}
 
 
-# ---- the few largest, one after another, in loops of our own
+# ---- the k largest of integers, each of which is an element and its place
 
-# How many passes take no longer than to leave aside what cannot be among the largest,
-# and how long the rows may be.
+# Of so few, passes over the rows take no longer than to leave aside what cannot be
+# among them, if the rows are not too long.
 MOST_PASSES, LONG_ROW = 8, 1 << 15
 
+largest_p = Primitive("largest")
+shape_rules |= {largest_p: lambda x, *, k: x.update(shape=(*x.shape[:-1], k))}
 
-def few_largest(x, *, k, axis, word):
-    """What `top_k` means, in k passes over x: each finds the largest that is below.
 
-    An element and its place are one integer, a `word`, so that no two are equal.
-    """
-    n, shape = x.shape[axis], x.shape
-    bits = n.bit_length()
+eval_rules |= on_numpy({largest_p: largest_numpy})
+fallbacks |= {largest_p: "sorting is left to NumPy"}
+
+
+def largest_words(x, *, k, axis, word):
+    """What `top_k` means: an element and its place are one integer, a `word`, so that
+    no two are equal."""
+    bits, shape = x.shape[axis].bit_length(), x.shape
     number = lambda value, like: lax.full(like.shape, lax.convert(value, word))
-    backwards = lambda places: lax.sub(number(n - 1, places), places)
+    backwards = lambda places: lax.sub(number(shape[axis] - 1, places), places)
     places = lax.broadcasted_iota(np.dtype(np.int32), shape, axis)
     keys = lax.convert(as_integers(x), word)
-    both = shift_left(keys, number(bits, keys))
-    both = lax.bitwise_or(both, backwards(lax.convert(places, word)))
-    found, kept = [], both
-    for _ in range(k):
-        found.append(lax.expand_dims(lax.reduce_max(kept, (axis,)), (axis,)))
-        last = lax.broadcast_in_dim(found[-1], shape, tuple(range(len(shape))))
-        least = number(np.iinfo(word).min, both)
-        kept = lax.select(lax.lt(both, last), both, least)
-    found = lax.concatenate(found, axis)
+    words = shift_left(keys, number(bits, keys))
+    words = lax.bitwise_or(words, backwards(lax.convert(places, word)))
+    few = k <= MOST_PASSES and shape[axis] <= LONG_ROW
+    found = (in_passes if few else in_a_heap)(words, k, axis)
     places = backwards(lax.bitwise_and(found, number((1 << bits) - 1, found)))
     keys = shift_right_arithmetic(found, number(bits, found))
     return [from_integers(keys, x.dtype), lax.convert(places, np.dtype(np.int32))]
+
+
+def in_passes(words, k, axis):
+    """The k largest, one after another: each is the largest of those below the last."""
+    found, kept, shape = [], words, words.shape
+    least = lax.full(shape, lax.convert(np.iinfo(words.dtype).min, words.dtype))
+    for _ in range(k):
+        found.append(lax.expand_dims(lax.reduce_max(kept, (axis,)), (axis,)))
+        last = lax.broadcast_in_dim(found[-1], shape, tuple(range(len(shape))))
+        kept = lax.select(lax.lt(words, last), words, least)
+    return lax.concatenate(found, axis)
+
+
+def in_a_heap(words, k, axis):
+    """The k largest by a primitive of their own."""
+    order = [d for d in range(words.ndim) if d != axis] + [axis]
+    found = largest_p.bind(lax.transpose(words, order), k=k)
+    return lax.transpose(found, np.argsort(order))
 
 
 def as_integers(x):
@@ -327,26 +319,23 @@ def turned(bits):
 
 
 def word_for(eqn):
-    """The integer for an element and its place, if passes over the rows of a `top_k`
-    are what takes least; or None."""
-    if eqn.primitive is not top_k_p or not 0 < eqn.params["k"] <= MOST_PASSES:
+    """The integer for an element of a `top_k` and its place; None if there is none."""
+    if eqn.primitive is not top_k_p or not eqn.params["k"]:
         return None
     aval = eqn.invars[0].aval
-    n = aval.shape[eqn.params["axis"]]
-    bits = 8 * aval.dtype.itemsize + n.bit_length()
+    bits = 8 * aval.dtype.itemsize + aval.shape[eqn.params["axis"]].bit_length()
     known = aval.dtype.kind in "biuf" or aval.dtype == bfloat16
-    if not known or bits >= 64 or n > LONG_ROW:
-        return None
-    return np.dtype(np.int32 if bits < 32 else np.int64)
+    word = np.dtype(np.int32 if bits < 32 else np.int64)
+    return word if known and bits < 64 else None
 
 
-def in_passes(eqn):
-    """A `top_k` as few passes over rows, or None."""
+def of_words(eqn):
+    """A `top_k` as the largest of distinct integers, or None."""
     word = word_for(eqn)
-    return None if word is None else written_out(eqn, few_largest, word=word)
+    return None if word is None else written_out(eqn, largest_words, word=word)
 
 
-expansions |= {"few_largest": everywhere(in_passes)}
+expansions |= {"largest_words": everywhere(of_words)}
 
 
 # ---- short rows in loops: each element counts those that come before it
