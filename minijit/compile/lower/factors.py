@@ -166,10 +166,11 @@ def in_wide_numbers(eqn):
     which is faster, others as 32 bits, the upper ones of which are left out.
     """
     is_big, terms = large_products.get(eqn.primitive, (None, None))
-    wide, out = is_big and wide_type(eqn, terms), eqn.outvars[0].aval
+    wide = is_big and wide_type(eqn, terms)
     other = wide and any(x.aval.dtype != wide for x in (*eqn.invars, *eqn.outvars))
     if other and not is_half_product(eqn) and is_big(eqn):
-        return written_out(eqn, partial(wide_product, eqn.primitive, wide, out))
+        kind = eqn.primitive, wide, eqn.outvars[0].aval
+        return written_out(eqn, partial(wide_product, *kind))
     return None
 
 
