@@ -10,7 +10,6 @@ from minijit import make_jaxpr
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
 from minijit.run.emit import Walker
-from minijit.run.python.source import print_program
 
 
 def floor_divide(x, y):
@@ -26,17 +25,6 @@ def check_floor_divide(floor_divide):
         results = [floor_divide(np.int8(x), np.int8(y)) for x, y in pairs]
     assert [int(r) for r in results] == [-1, -1, 3, -4, -4, 3, -128, -5]
     assert all(r.dtype == np.int8 for r in results)
-
-
-def bytes_moved(source):
-    return sum(buffer.nbytes for buffer in source.buffers)
-
-
-def check_bytes_moved(bytes_moved):
-    """`source.buffers` are the arrays, and a `Buffer` knows its `nbytes`."""
-    x, y = np.ones((30, 40), "f4"), np.ones(40, "u1")
-    printed = print_program(lower(make_jaxpr(lambda x, y: jnp.sum(x * y, 1))(x, y)))
-    assert sum(map(bytes_moved, printed.kernels)) == x.nbytes + y.nbytes + 4 * 30
 
 
 class Counting:

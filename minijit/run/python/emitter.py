@@ -25,6 +25,9 @@ operations = {}
 
 # The operations that are an operator of Python's: its symbol and its level.
 operators = {
+    "add": ("+", SUM),
+    "sub": ("-", SUM),
+    "mul": ("*", PRODUCT),
     "floordiv": ("//", PRODUCT),
     "mod": ("%", PRODUCT),
     "and": ("&", AND),
@@ -39,6 +42,10 @@ operators = {
 }
 # Those that are a function of NumPy's of the same name.
 numpy_names = "exp expm1 log log1p sin cos tanh sqrt floor ceil".split()
+# Those that are a function of the library's own.
+own_functions = {
+    "max": "maximum", "min": "minimum", "add_any_order": "add_any_order"
+}
 
 # chapter 16
 from ...compile.schedule.place import placed
@@ -56,28 +63,11 @@ def call(function):
     return lambda expr, *parts: Text(f"{function}({', '.join(map(str, parts))})")
 
 
-def arithmetic(symbol, level, wrapping):
-    """An operator; the function where an int64 may overflow."""
-    plain, function = infix(symbol, level), call(wrapping)
-
-    def row(expr, x, y):
-        overflows = expr.dtype == INDEX and not sure(expr)
-        return function(expr, x, y) if overflows else plain(expr, x, y)
-
-    return row
-
-
 operations |= {name: infix(*written) for name, written in operators.items()}
 operations |= {name: call(f"np.{name}") for name in numpy_names}
-
+operations |= {name: call(function) for name, function in own_functions.items()}
 operations |= {
-    "add": arithmetic("+", SUM, "add_wrapping"),
-    "sub": arithmetic("-", SUM, "subtract_wrapping"),
-    "mul": arithmetic("*", PRODUCT, "multiply_wrapping"),
     "neg": lambda expr, x: Text(f"-{x.at(UNARY)}", UNARY),
-    "max": call("maximum"),
-    "min": call("minimum"),
-    "add_any_order": call("add_any_order"),
     "convert": lambda expr, x: Text(f"to_{expr.dtype.name}({x})"),
 }
 
@@ -196,6 +186,21 @@ from ...compile.loops.expressions import Const
 from ...compile.numbers.lift_numbers import lift
 from ...compile.loops.scalars import BOOL
 from .source_text import SHIFT
+
+
+def arithmetic(symbol, level, wrapping):
+    """An operator; the function where an int64 may overflow: Python's int grows."""
+    plain, function = infix(symbol, level), call(wrapping)
+
+    def row(expr, x, y):
+        overflows = expr.dtype == INDEX and not sure(expr)
+        return function(expr, x, y) if overflows else plain(expr, x, y)
+
+    return row
+
+
+wrapping = dict(add="add_wrapping", sub="subtract_wrapping", mul="multiply_wrapping")
+operations |= {n: arithmetic(*operators[n], name) for n, name in wrapping.items()}
 
 
 def print_not(expr, x):
