@@ -648,6 +648,29 @@ def exchanges() -> None:
     axis.set(xlabel="thread of a warp", ylabel="exchange")
 
 
+def a_tile() -> None:
+    """Chapter 26: a tile on its way from an array to its transpose."""
+    _, axes = style.figure(9, 2.8, ncols=3)
+    filled, used = style.PRIMAL, style.TANGENT
+    for axis, title, (rows, columns), (top, left), ways in (
+        (axes[0], "x, 64 x 96: read along rows", (64, 96), (0, 64), [(filled, 0)]),
+        (axes[1], "the tile, rows of 33", (32, 33), (0, 0), [(filled, 0), (used, 1)]),
+        (axes[2], "result, 96 x 64: stored along rows", (96, 64), (64, 0), [(used, 0)]),
+    ):
+        axis.broken_barh([(0, columns)], (0, rows), fc="none", ec=style.INK)
+        axis.broken_barh([(left, 32)], (top, 32), fc=style.faded(style.RESIDUAL))
+        for color, down in ways:
+            for k in 4, 12, 20, 28:
+                start, end = (left, top + k), (left + 32, top + k)
+                if down:
+                    start, end = (left + k, top), (left + k, top + 32)
+                look = {"arrowstyle": "->", "color": color, "lw": 1.5}
+                axis.annotate("", end, start, arrowprops=look)
+        axis.set(xlim=(-2, columns + 2), ylim=(rows + 2, -2), aspect="equal")
+        axis.set_title(title, fontsize=10)
+        axis.axis("off")
+
+
 def requests(tell: float, work: float, kernels: int) -> None:
     """Chapter 27: kernels that a device is told one by one, and all at once."""
     _, axis = style.figure(8, 2.4)

@@ -67,6 +67,9 @@ loop_rules |= {
         True, "a total that many steps want is computed once, by a block",
         "total_again",
     ),
+    "tiles of a block": (
+        True, "what runs along another axis is turned in memory of a block", "few_steps"
+    ),
 }  # fmt: skip
 
 

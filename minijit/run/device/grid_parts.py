@@ -193,9 +193,6 @@ part_forms |= {"kept_by_block": kept_by_block, "in_quads": in_quads}
 loop_rules |= {
     "rows kept": (True, "rows that several loops read are read once, by a block"),
     "long rows": (False, "a block has no room for rows that several loops read"),
-    "tiles of a block": (
-        True, "what runs along another axis is turned in memory of a block", "few_steps"
-    ),
     "four neighbours": (
         True, "steps are many: a thread does four that are neighbours in memory",
         "enough_threads",

@@ -110,35 +110,45 @@ class Tile:
             yield Store(store.buffer, tuple(here(store.index)), value)
 
 
+def sides_of(axes, stores):
+    """How stores run, one way and the other: [(axis, stores, loads to be turned), ...].
+
+    The way on which loads have to be turned comes first.
+    """
+    run, other = crossing(axes, stores)
+    across = [s for s in stores if runs_along(s) is other]
+    along = [s for s in stores if s not in across]
+    first = run, along, turned(along, run, other)
+    second = other, across, turned(across, other, run)
+    return (first, second) if first[2] else (second, first)
+
+
+def steps(tile, first, second):
+    """The loops of one tile, for the two sides of its nest."""
+    (run, along, loads), (other, across, more) = first, second
+    result = [tile.fill(other, run, loads, () if more else across)]
+    if more:
+        result += [tile.fill(run, other, more), tile.use(other, run, more, across)]
+    return [*result, tile.use(run, other, loads, along)]
+
+
 def tiled(stmt):
     """A `Part` of which each step is a tile, or None where none are needed."""
     nest = nest_of(stmt)
-    pair = nest and free_to_cut(nest[1]) and crossing(*nest)
-    if not pair:
+    if not (nest and free_to_cut(nest[1]) and crossing(*nest)):
         return None
-    (axes, stores), (run, other) = nest, pair
-    across = [s for s in stores if runs_along(s) is other]
-    along = [s for s in stores if s not in across]
-    first, second = turned(along, run, other), turned(across, other, run)
-    room = sum(WARP * ROW * load.dtype.itemsize for load in (*first, *second))
+    axes, sides = nest[0], sides_of(*nest)
+    loads = [load for _, _, loads in sides for load in loads]
+    room = sum(WARP * ROW * load.dtype.itemsize for load in loads)
     if not 0 < room <= COMMON_BYTES:
         return None
     noted("tiles of a block", bytes=room)
-    if not first:
-        run, other, along, across = other, run, across, along
-        first, second = second, first
-    counters = {a: Axis(-(-a.extent // WARP)) for a in pair}
-    starts = {a: op("mul", counters[a], as_index(WARP)) for a in pair}
-    tile = Tile(starts, [*first, *second])
-    body = [tile.fill(other, run, first, () if second else across)]
-    if second:
-        body.append(tile.fill(run, other, second))
-        body.append(tile.use(other, run, second, across))
-    if along:
-        body.append(tile.use(run, other, first, along))
-    blocks, others = [counters[a] for a in axes if a in pair], len(axes) > 2
-    outer, names = joined([a for a in axes if a not in pair])
-    blocks = (outer, *blocks) if others else tuple(blocks)
+    counters = {axis: Axis(-(-axis.extent // WARP)) for axis, _, _ in sides}
+    starts = {a: op("mul", n, as_index(WARP)) for a, n in counters.items()}
+    blocks = tuple(counters[a] for a in axes if a in counters)
+    outer, names = joined([a for a in axes if a not in counters])
+    blocks = (outer, *blocks) if len(axes) > 2 else blocks
+    body = steps(Tile(starts, loads), *sides)
     return Part(blocks, True, replaced(body, names.get))
 
 
