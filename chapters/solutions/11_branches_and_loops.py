@@ -2,31 +2,11 @@
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax
 from minijit.trace.array import eval_rules, shape_rules
 from minijit.trace.core import Primitive
 from minijit.transform.closed_jaxprs import apply_closed
 from minijit.transform.control_flow.while_and_scan import Loop
 from minijit.transform.derivatives.linearize import linearize_rules
-
-
-def bisect(f, lo, hi, tolerance):
-    def halve(interval):
-        lo, hi = interval
-        middle = 0.5 * (lo + hi)
-        below = f(middle) < 0.0
-        return jnp.where(below, middle, lo), jnp.where(below, hi, middle)
-
-    lo, hi = lax.while_loop(lambda i: i[1] - i[0] > tolerance, halve, (lo, hi))
-    return 0.5 * (lo + hi)
-
-
-def check_bisect(bisect):
-    """Carry the pair (lo, hi); `jnp.where(f(middle) < 0, ...)` moves one of them."""
-    got = bisect(lambda x: x * x - 2.0, 0.0, 2.0, 1e-5)
-    assert abs(float(got) - 2.0**0.5) < 1e-4
-    inside = mj.jit(lambda a: bisect(lambda x: x - a, 0.0, 8.0, 1e-4))(jnp.float32(3.0))
-    assert abs(float(inside) - 3.0) < 1e-3
 
 
 def repeat_rule(nonzero, x, *, jaxpr, times):
