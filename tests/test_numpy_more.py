@@ -304,11 +304,10 @@ def test_a_cotangent_without_elements_adds_nothing():
         assert g(x).shape == (5, 0)
 
 
-def test_gcd_takes_as_many_steps_as_fibonacci_s_numbers_need():
-    x, y = np.uint32([2971215073]), np.uint32([1836311903])
-    assert mj.jit(jnp.gcd)(x, y).tolist() == [1]
-    assert mj.jit(lambda y: jnp.gcd(jnp.asarray(x), y))(y).tolist() == [1]
-    assert str(mj.make_jaxpr(jnp.gcd)(x, y)).count(" rem ") == 48
+def test_gcd_takes_the_steps_that_its_numbers_need():
+    x, y = np.uint32([2971215073, 6]), np.uint32([1836311903, 4])
+    assert mj.jit(jnp.gcd)(x, y).tolist() == jnp.gcd(x, y).tolist() == [1, 2]
+    assert str(mj.make_jaxpr(jnp.gcd)(x, y)).count(" rem ") == 1
 
 
 def test_arrays_without_elements_have_statistics_and_largest_elements():

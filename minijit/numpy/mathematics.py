@@ -11,9 +11,10 @@ import numpy as np
 
 from ..ops import bits as bit_ops, complex_numbers, elementary, rounding, special
 from ..trace import dtypes, primitives
-from ..trace.core import Tracer, operators
+from ..trace.core import operators
 from ..trace.primitives import floor as floor_whole, rem
 from ..trace.types import Array, ArrayLike, Unary
+from ..transform.control_flow.api import while_loop
 from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.custom.rule_checks import SymbolicZero
 from .arguments import (
@@ -28,7 +29,7 @@ from .core import (
 )
 from .elementwise import choose_where, floor_divide, mod, nonzero_divisor, power
 from .making import array, asarray, full, ones_like, zeros_like
-from .reducing import all
+from .reducing import all, any
 from .shapes import broadcast_arrays, broadcast_shapes, broadcast_to
 
 tan = unary("tan", elementary.tan)
@@ -586,30 +587,20 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The greatest common divisor of integers.  JAX: `jnp.gcd`.
 
-    Euclid's algorithm in as many steps as the widest integers can need.
+    Euclid's algorithm, until the last of them is done.
     """
     check_promotable("gcd", (x1, x2))
     x, y = broadcast_arrays(*promote_dtypes([x1, x2]))
     if x.dtype.kind not in "iu":
         raise ValueError("Arguments to jax.numpy.gcd must be integers.")
-    x, y = absolute(x), absolute(y)
-    for _ in range(gcd_steps(x, y)):
-        x, y = choose_where(y != 0, y, x), fmod(x, y)
-    return strong(x) if x.ndim else x
 
+    def step(pair):
+        x, y = pair
+        is_left = y != 0
+        return choose_where(is_left, y, x), choose_where(is_left, rem(x, y), like(y, 0))
 
-def gcd_steps(x, y):
-    """How often Euclid's algorithm divides: known for known numbers, else at most."""
-    # Two numbers of n bits need at most log(2**n * sqrt(5)) / log(golden ratio) steps.
-    bits = 8 * x.dtype.itemsize
-    most = math.ceil((bits * math.log(2) + 0.81) / math.log((1 + 5**0.5) / 2))
-    if isinstance(x, Tracer) or isinstance(y, Tracer):
-        return most
-    steps, a, b = 0, x.numpy().astype(object), y.numpy().astype(object)
-    while np.any(b != 0):
-        a, b = np.where(b != 0, b, a), np.where(b != 0, a % np.where(b == 0, 1, b), 0)
-        steps += 1
-    return builtins.min(steps, most)
+    pair = [absolute(z) if z.ndim == 0 else strong(absolute(z)) for z in (x, y)]
+    return while_loop(lambda pair: any(pair[1] != 0), step, tuple(pair))[0]
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:

@@ -127,8 +127,8 @@ def steps_at_once(walker, loop):
 
 
 def strip_of(walker, loop, steps):
-    """How many steps a strip has; 0 if the loop is shorter than a register, or ends
-    within one that is loaded soon."""
+    """How many steps a strip has; 0 if the loop is shorter than a register, or is short
+    and ends within one that is loaded soon."""
     extent, fixed = loop.axis.extent, isinstance(loop.axis.extent, int)
     least = count = shortest(steps)
     machine = Machine.host()
@@ -140,10 +140,10 @@ def strip_of(walker, loop, steps):
     nested = any(isinstance(s, For) for s in loop.body)
     fits = len(steps.values) * many <= machine.registers
     count *= many if fits and not (functions or nested or short) else 1
-    if not fixed:
+    if not short:
         return count
     # What is stored here is loaded soon: a processor waits for a load that reaches
-    # over two stores, as that of a last strip does.
+    # over two stores, as that of a last strip does.  In a long loop that store is done.
     around = loops_around(walker)
     places = ((s.buffer.space, free_axes(s.index)) for s in steps.stores)
     soon = any(space == "cache" or around - free for space, free in places)
