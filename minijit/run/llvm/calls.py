@@ -2,9 +2,9 @@
 
     call void @kernel_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr @once)
 
-Products of a dtype are calls of one of two functions, which `product_tiles` writes.  It
-is compiled once a process, and found by its name.  Its sizes and strides are numbers of
-the module that calls it.
+Products of a dtype are calls of one of three functions, which `product_tiles` writes.
+Each is compiled once a process, and found by its name.  Its sizes and strides are
+numbers of the module that calls it.
 """
 
 import functools

@@ -14,7 +14,8 @@ panel: they read the rows of `b` as they lie.  At the edges tiles have half the 
 half the columns.  And where `a` has few rows, or `b` few columns, and all sums go along
 memory, a total is a vector of its own, as of a dot product: nothing is turned.
 
-All sizes and strides are arguments: two functions do for all products of a dtype.
+All sizes and strides are arguments: three functions do for all products of a dtype, and
+a process compiles those that it needs.
 """
 
 import functools
@@ -163,6 +164,13 @@ class ProductWriter(LLVMWriter):
         count = self.splat("i64", count)
         return self.do(f"icmp sgt <{self.lanes} x i64> {count}, <{lanes}>")
 
+    def room(self, name, size):
+        """Memory for so many numbers while the function runs."""
+        self.entry.append(f"  {name} = alloca [{size} x {self.kind}], align 64")
+
+    def to_room(self, value, where):
+        self.line(f"store {self.vector} {value}, ptr {where}, align {self.nbytes}")
+
     def load_whole(self, where):
         align = f"align {self.nbytes // self.lanes}"
         return self.do(f"load {self.vector}, ptr {where}, {align}")
@@ -184,11 +192,11 @@ class ProductWriter(LLVMWriter):
 
 
 class TileWriter(ProductWriter):
-    """Products in tiles of totals side by side."""
+    """Products in tiles of totals side by side; rows of `b` lie along memory."""
 
     def product(self, a, b, out, m, n):
-        size = DEPTH * self.width
-        self.entry.append(f"  %panel = alloca [{size} x {self.kind}], align 64")
+        self.room("%panel", DEPTH * self.width)
+        self.room("%sums", self.rows * self.width)
         with self.blocks("%k", DEPTH) as (k0, depth, turn):
             left = self.at(a, (k0, "%a_column"))
             with self.blocks(n, self.width) as (j0, width, _):
@@ -199,12 +207,25 @@ class TileWriter(ProductWriter):
                 with self.blocks(m, self.rows) as (i0, height, _):
                     lefts = self.at(left, (i0, "%a_row"))
                     outs = self.at(out, (i0, "%out_row"), (j0, 1))
-                    given = lefts, right, outs, depth, turn, height, width, masks
+                    is_part = self.is_part(height, width, turn)
+                    where = self.do(f"select i1 {is_part}, ptr %sums, ptr {outs}")
+                    step = f"i64 {self.width}, i64 %out_row"
+                    step = self.do(f"select i1 {is_part}, {step}")
+                    given = lefts, right, (where, step), depth, height
                     low = self.do(f"icmp sle i64 {height}, {self.rows // 2}")
                     with self.branch(narrow) as otherwise:
                         self.low_or_high(low, 1, given)
                         otherwise()
                         self.low_or_high(low, 2, given)
+                    with self.branch(is_part):
+                        self.store_part(outs, height, masks, turn)
+
+    def is_part(self, height, width, turn):
+        """Whether a tile's totals are not yet what is stored, or not all of them."""
+        size = self.do(f"mul i64 {height}, {width}")
+        part = self.do(f"icmp ne i64 {size}, {self.rows * self.width}")
+        later = self.do(f"icmp sgt i64 {turn}, 0")
+        return self.do(f"or i1 {part}, {later}")
 
     def low_or_high(self, low, vectors, given):
         """A tile of as few rows as will do, and so many vectors."""
@@ -223,94 +244,56 @@ class TileWriter(ProductWriter):
         few = self.do(f"icmp sle i64 {m}, {FEW_TILES * self.rows}")
         rest = self.do(f"srem i64 {width}, {self.lanes}")
         whole = self.do(f"icmp eq i64 {rest}, 0")
-        lies = self.do("icmp eq i64 %b_column, 1")
-        as_it_is = self.do(f"and i1 {few}, {self.do(f'and i1 {whole}, {lies}')}")
-        with self.branch(as_it_is) as otherwise:
+        with self.branch(self.do(f"and i1 {few}, {whole}")) as otherwise:
             self.set(where, start)
             self.set(step, "%b_row")
             otherwise()
-            self.pack(start, width, depth, masks, narrow)
-        return self.get(where), self.get(step)
-
-    def pack(self, start, width, depth, masks, narrow):
-        """Copy rows into the panel, or columns if they are what is side by side."""
-
-        def copy(row, v):
-            where = self.at(start, (row, "%b_row"), (self.lanes, v))
-            found = self.load_masked(where, masks[v])
-            self.to_panel(found, self.at("%panel", (row, self.width), (self.lanes, v)))
-
-        with self.branch(self.do("icmp eq i64 %b_column, 1")) as otherwise:
             with self.loop(None, depth) as i:
-                copy(i, 0)
+                self.copy(start, i, 0, masks)
                 with self.branch(narrow) as wide:
                     wide()
-                    copy(i, 1)
-            otherwise()
-            with self.blocks(width, self.lanes) as (j0, columns, _):
-                with self.blocks(depth, self.lanes) as (i0, count, _):
-                    block = self.at(start, (j0, "%b_column"), (i0, 1))
-                    self.turn(block, columns, count, i0, j0)
+                    self.copy(start, i, 1, masks)
+        return self.get(where), self.get(step)
 
-    def turn(self, start, columns, count, i0, j0):
-        """A block of the panel from columns that lie along memory."""
-        mask, last = self.mask(count), self.do(f"sub i64 {columns}, 1")
-        places = [self.least(j, last) for j in range(self.lanes)]
-        found = [
-            self.load_masked(self.at(start, (j, "%b_column")), mask) for j in places
-        ]
-        first = self.at("%panel", (i0, self.width), (j0, 1))
-        for i, row in enumerate(exchanged(self, found, self.kind, self.lanes)):
-            self.to_panel(row, self.at(first, (i, self.width)))
-
-    def to_panel(self, value, where):
-        self.line(f"store {self.vector} {value}, ptr {where}, align {self.nbytes}")
+    def copy(self, start, row, v, masks):
+        """A vector of the panel, from a row that lies along memory."""
+        where = self.at(start, (row, "%b_row"), (self.lanes, v))
+        found = self.load_masked(where, masks[v])
+        self.to_room(found, self.at("%panel", (row, self.width), (self.lanes, v)))
 
     # A tile.
 
-    def tile(self, rows, vectors, left, right, out, depth, turn, height, width, masks):
-        """Totals of some rows, to which those of earlier blocks of steps are added.
+    def tile(self, rows, vectors, left, right, out, depth, height):
+        """Totals of some rows, which begin at zero.
 
-        Each block's begin at zero: the longer a sum, the more is lost by each rounding.
+        The longer a sum, the more is lost by each rounding.
         """
         last = self.do(f"sub i64 {height}, 1")
         places = [self.least(last, r) for r in range(rows)]
         lefts = [self.at(left, (i, "%a_row")) for i in places]
-        outs = [self.at(out, (i, "%out_row")) for i in places]
-        zero = "zeroinitializer"
+        zero, (start, far) = "zeroinitializer", out
         sums = [[self.slot(self.vector, zero) for _ in range(vectors)] for _ in places]
-        pairs = list(zip(outs, sums, strict=True))
         with self.loop(None, depth) as i:
             self.step(i, lefts, right, sums)
-        with self.branch(self.do(f"icmp sgt i64 {turn}, 0")):
-            for row, totals in pairs:
-                for v, total in enumerate(totals):
-                    place = self.at(row, (self.lanes, v))
-                    self.add(total, self.load_masked(place, masks[v]))
-        size = self.do(f"mul i64 {height}, {width}")
-        whole = self.do(f"icmp eq i64 {size}, {rows * vectors * self.lanes}")
-        with self.branch(whole) as otherwise:
-            self.store_whole(pairs)
-            otherwise()
-            self.store_part(pairs, height, masks)
-
-    def store_whole(self, pairs):
-        """Store all totals of a tile."""
-        for row, totals in pairs:
+        for i, totals in enumerate(sums):
             for v, total in enumerate(totals):
-                where, value = self.at(row, (self.lanes, v)), self.get(total)
+                value = self.get(total)
+                where = self.at(start, (far, i), (self.lanes, v))
                 self.line(f"store {self.vector} {value}, ptr {where}, align 4")
 
-    def store_part(self, pairs, height, masks):
-        """Store the totals that are in the matrix: masked stores take longer."""
+    def store_part(self, out, height, masks, turn):
+        """Store those totals that are in the matrix, added to what is there already."""
         word, lanes = f"llvm.masked.store.{self.suffix}.p0", f"<{self.lanes} x i1>"
         self.declared[f"declare void @{word}({self.vector}, ptr, i32, {lanes})"] = None
-        for r, (row, totals) in enumerate(pairs):
-            with self.branch(self.do(f"icmp sgt i64 {height}, {r}")):
-                for v, total in enumerate(totals):
-                    value, where = self.get(total), self.at(row, (self.lanes, v))
-                    given = f"{self.vector} {value}, ptr {where}, i32 4"
-                    self.line(f"call void @{word}({given}, {lanes} {masks[v]})")
+        with self.loop(None, height) as i:
+            for v, mask in enumerate(masks):
+                where = self.at("%sums", (i, self.width), (self.lanes, v))
+                total = self.slot(self.vector, self.load_whole(where))
+                where = self.at(out, (i, "%out_row"), (self.lanes, v))
+                with self.branch(self.do(f"icmp sgt i64 {turn}, 0")):
+                    self.add(total, self.load_masked(where, mask))
+                given = f"{self.vector} {self.get(total)}, ptr {where}, i32 4"
+                self.line(f"call void @{word}({given}, {lanes} {mask})")
 
     def step(self, i, lefts, right, sums):
         """One number of each row, times a row of the right factor."""
@@ -324,12 +307,35 @@ class TileWriter(ProductWriter):
                 self.set(total, self.multiply_add(factor, right, self.get(total)))
 
 
+class TurnedTileWriter(TileWriter):
+    """The same where it is columns of `b` that lie along memory."""
+
+    def rows_of(self, start, width, depth, m, masks, narrow):
+        with self.blocks(width, self.lanes) as (j0, columns, _):
+            with self.blocks(depth, self.lanes) as (i0, count, _):
+                block = self.at(start, (j0, "%b_column"), (i0, 1))
+                self.turn(block, columns, count, i0, j0)
+        return "%panel", self.width
+
+    def turn(self, start, columns, count, i0, j0):
+        """A block of the panel from columns that lie along memory."""
+        mask, last = self.mask(count), self.do(f"sub i64 {columns}, 1")
+        places = [self.least(j, last) for j in range(self.lanes)]
+        found = [
+            self.load_masked(self.at(start, (j, "%b_column")), mask) for j in places
+        ]
+        first = self.at("%panel", (i0, self.width), (j0, 1))
+        for i, row in enumerate(exchanged(self, found, self.kind, self.lanes)):
+            self.to_room(row, self.at(first, (i, self.width)))
+
+
 class DotWriter(ProductWriter):
     """Products whose totals are vectors: each lane has some of the terms."""
 
     def product(self, a, b, out, m, n):
         # Half of the registers: the others have rows and columns.
         count = 16 if self.nbytes == 64 else 8
+        self.room("%sums", count * self.lanes)
         with self.branch(self.do("icmp sle i64 %m, 2")) as otherwise:
             self.dots(2, count // 2, a, b, out, m, n)
             otherwise()
@@ -346,7 +352,8 @@ class DotWriter(ProductWriter):
         mask = self.mask(self.do(f"sub i64 %k, {first}"))
         rests = functools.partial(self.load_masked, mask=mask)
         with self.blocks(n, columns) as (j0, _, _), self.blocks(m, rows) as (i0, _, _):
-            down, across = self.places(i0, rows, m), self.places(j0, columns, n)
+            down = [self.place(i0, i, m) for i in range(rows)]
+            across = [self.place(j0, j, n) for j in range(columns)]
             lefts = [self.at(a, (i, "%a_row")) for i in down]
             rights = [self.at(b, (j, "%b_column")) for j in across]
             zero = "zeroinitializer"
@@ -363,17 +370,19 @@ class DotWriter(ProductWriter):
                     self.add(total, self.get(part))
                     self.set(part, zero)
             self.dot_step(first, lefts, rights, sums, rests)
-            for i, totals in zip(down, sums, strict=True):
-                for j, total in zip(across, totals, strict=True):
-                    value = self.total_of(self.get(total))
-                    where = self.at(out, (i, "%out_row"), (j, 1))
-                    self.line(f"store {self.kind} {value}, ptr {where}")
+            for t, total in enumerate(chain(*sums)):
+                self.to_room(self.get(total), self.at("%sums", (lanes, t)))
+            with self.loop(None, rows) as r, self.loop(None, columns) as c:
+                i, j = self.place(i0, r, m), self.place(j0, c, n)
+                where = self.at("%sums", (r, columns * lanes), (c, lanes))
+                value = self.total_of(self.load_whole(where))
+                where = self.at(out, (i, "%out_row"), (j, 1))
+                self.line(f"store {self.kind} {value}, ptr {where}")
 
-    def places(self, first, count, extent):
-        """So many numbers from the first one on; the last one again beyond the end."""
+    def place(self, first, i, extent):
+        """Number i from the first one on; the last one again beyond the end."""
         last = self.do(f"sub i64 {extent}, 1")
-        found = [self.do(f"add i64 {first}, {i}") for i in range(count)]
-        return [self.least(i, last) for i in found]
+        return self.least(self.do(f"add i64 {first}, {i}"), last)
 
     def dot_step(self, k, lefts, rights, sums, load=None):
         """Neighbours of each row times neighbours of each column."""
@@ -401,6 +410,8 @@ def writer_for(call):
     (m, k), n = a.shape[-2:], b.shape[-1]
     rows, nbytes = registers()
     lanes = nbytes // a.buffer.dtype.itemsize
-    along = a.strides[-1] == 1 == b.strides[-2] and b.strides[-1] != 1
+    if b.strides[-1] == 1:
+        return TileWriter
     few = m <= rows or n <= lanes // 2
-    return DotWriter if along and few and k >= 4 * lanes else TileWriter
+    is_dot = a.strides[-1] == 1 == b.strides[-2] and few and k >= 4 * lanes
+    return DotWriter if is_dot else TurnedTileWriter
