@@ -1,5 +1,10 @@
 """How nbval runs notebooks, with the tests or alone."""
 
+import os
+
+# As in tests/conftest.py: threads of a BLAS wait for each other after each product.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 def pytest_configure(config):
     if config.pluginmanager.hasplugin("nbval"):

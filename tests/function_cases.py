@@ -341,7 +341,6 @@ def positive(x):
     return np.abs(np.asarray(x, dtype=np.float64))
 
 
-no_numpy = skip("NumPy has no such function")
 numpy_cases = {}
 
 # Elementwise, of one array.
@@ -1243,11 +1242,6 @@ def padded(x, value, config):
         cut = slice(max(-low, 0), wide.shape[axis] - max(-high, 0))
         x = wide[(slice(None),) * axis + (cut,)]
     return x
-
-
-def in_dim(x, axis, index):
-    """x[index] along an axis."""
-    return x[(slice(None),) * axis + (index,)]
 
 
 lax_cases |= {

@@ -43,10 +43,10 @@ BOOK = find_book(book_toy.REPO)
 PATIENCE = 180_000  # milliseconds, for the slowest of machines
 
 
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout of the files as they stand, committed."""
-    root = tmp_path / "minijit"
+    root = tmp_path_factory.mktemp("clone") / "minijit"
     known = ["--cached", "--others", "--exclude-standard"]
     listed = git(BOOK.root, "ls-files", "-z", *known)
     for name in [n for n in listed.split("\0") if n and (BOOK.root / n).is_file()]:
@@ -229,21 +229,32 @@ class Reader:
         self.page.wait_for_timeout(1000)
 
 
+@pytest.fixture(scope="module")
+def lab(
+    clone: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Any, str]]:
+    """A browser, and JupyterLab's address: they take long to start."""
+    home = tmp_path_factory.mktemp("home")
+    with jupyterlab(clone, home) as url, playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser, url
+        browser.close()
+
+
 @pytest.fixture
-def reader(clone: Path, tmp_path: Path) -> Iterator[tuple[Reader, str]]:
-    """A reader in front of JupyterLab, and its address."""
+def reader(clone: Path, lab: tuple[Any, str]) -> Iterator[tuple[Reader, str]]:
+    """A reader who has started nothing yet, and JupyterLab's address."""
+    shutil.rmtree(clone / "my_chapters", ignore_errors=True)
     folder = os.environ.get("MINIJIT_SCREENSHOTS")
     pictures = Path(folder) if folder else None
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
-    home = tmp_path / "home"
-    home.mkdir()
-    with jupyterlab(clone, home) as url, playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
-        page.set_default_timeout(PATIENCE)
-        yield Reader(page, pictures), url
-        browser.close()
+    browser, url = lab
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.set_default_timeout(PATIENCE)
+    yield Reader(page, pictures), url
+    page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
+    page.close()
 
 
 def place(text: str, cells: list[dict[str, Any]]) -> int:
@@ -346,8 +357,8 @@ def test_a_reader_who_writes(clone: Path, reader: tuple[Reader, str]) -> None:
     assert me.errors == []
 
 
-# A chapter of each part: all of them in one JupyterLab, for that takes long to start.
-CHAPTERS = "1", "6", "9", "19"
+# One of Python alone and one of kernels: `pytest --nbval` runs all of them.
+CHAPTERS = "6", "19"
 
 
 def test_chapters(clone: Path, reader: tuple[Reader, str]) -> None:

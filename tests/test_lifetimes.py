@@ -235,8 +235,7 @@ def left_by(action, clear=jax.clear_caches):
 @pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jitted"])
 @pytest.mark.parametrize("make", makers, ids=names)
 def test_nothing_of_a_function_outlives_it(make, jitted):
-    for way in ways:
-        assert left_by(lambda way=way: use(make, way, jitted)) == [], way
+    assert left_by(lambda: [use(make, way, jitted) for way in ways] and None) == []
 
 
 @pytest.mark.parametrize("make", makers, ids=names)
@@ -342,7 +341,7 @@ def test_a_loop_has_flat_memory(loop):
     # What is remembered of the last few hundred traces has to be there first, and the
     # programs that repeated steps earn.  Steps take six times as long when allocations
     # are traced.
-    count, before = (350, 650) if loop.startswith("jit") else (200, 200)
+    count, before = 200, 650 if loop.startswith("jit") else 200
     for _ in range(before):
         step()
     gc.collect()

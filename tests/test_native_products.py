@@ -34,13 +34,6 @@ def test_products_in_parts(equation, threads, dtype, monkeypatch):
     assert not executable.kernels and len(executable.program.calls) == 1
 
 
-# Rows, columns, length of the sums: whole tiles, parts of them, several panels.
-SHAPES = [(1, 40, 9), (3, 48, 33), (33, 33, 33), (64, 96, 16)]
-SHAPES += [(12, 5, 600), (70, 17, 40)]
-# Few rows, or columns: dot products, if the terms of all sums are neighbours.
-SHAPES += [(2, 48, 70), (5, 33, 100), (8, 3, 64), (90, 2, 65)]
-
-
 @pytest.mark.parametrize("terms", [30, 1024, 1100])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 def test_products_of_short_integers(dtype, terms):

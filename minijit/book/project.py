@@ -424,6 +424,8 @@ def as_list(entries: Any) -> list[dict[str, Any]]:
 @functools.lru_cache(maxsize=4096)
 def cut_lines(text: str) -> tuple[tuple[tuple[str, bool, int], ...], bool]:
     """(chapter, brought along?, line) of each cut of a text; is anything above them?"""
+    if "# chapter " not in text:  # As in most files, and there are many lines.
+        return (), bool(text.strip())
     lines = text.split("\n")
     matches = ((CUT.match(line), i) for i, line in enumerate(lines, 1))
     cuts = tuple((m[1], bool(m[2]), i) for m, i in matches if m)

@@ -45,6 +45,7 @@ class Stage(importlib.abc.MetaPathFinder):
         self.chapter = chapter
         self.opened: set[str] = set()
         self.finished = False
+        self.files = book.library()
 
     @property
     def moment(self) -> Moment:
@@ -97,7 +98,7 @@ class Stage(importlib.abc.MetaPathFinder):
     def holds_something(self, file: str) -> bool:
         """Is a module of this package there, so that the package must be, too?"""
         folder = file.removesuffix("__init__.py")
-        inside = [f for f in self.book.library() if f.startswith(folder) and f != file]
+        inside = [f for f in self.files if f.startswith(folder) and f != file]
         return folder == f"{self.book.package}/" or any(
             not self.missing(f) for f in inside if self.book.parts(f)
         )
@@ -123,7 +124,7 @@ class Stage(importlib.abc.MetaPathFinder):
                     found |= {n: part for n in names(s.node) if n not in found}
         if file.endswith("/__init__.py"):
             folder = file.removesuffix("__init__.py")
-            for other in self.book.library():
+            for other in self.files:
                 stem = other.removeprefix(folder).removesuffix(".py")
                 parts = self.book.parts(other) if other.startswith(folder) else []
                 if "/" not in stem and parts and parts[0].moment > self.moment:

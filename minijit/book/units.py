@@ -172,6 +172,8 @@ def in_class(unit: Unit, member: ast.stmt) -> ast.stmt:
 def future_flags(book: Book, file: str) -> int:
     """The flags of a file's `from __future__` imports: each unit compiles with them."""
     flags = 0
+    if "__future__" not in book.source(file):  # Of most files, and parsing takes long.
+        return flags
     for s in book.statements(file):
         if isinstance(s.node, ast.ImportFrom) and s.node.module == "__future__":
             for alias in s.node.names:
