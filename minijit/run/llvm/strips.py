@@ -7,7 +7,8 @@
 LLVM would find these vectors too.  But it looks for them in tens of passes, and writes
 each loop three times: for whole vectors, for half ones and for single numbers.  Here
 the last strip reaches back into the one before it.  What it computes again is the same;
-where that would count twice, a mask leaves it out.
+where that would count twice, a mask leaves it out.  And where the next loop soon loads
+what is stored here, what is left is shorter strips: of 9 numbers 8, and 1.
 """
 
 import functools
@@ -38,6 +39,9 @@ from .vectors import PACKED, Lanes, WithinKernel, follows, lane_walkers, row_of,
 
 # ---- which loops
 
+# Shorter strips than these are left to LLVM where some steps of the loop are left over.
+FEWEST = 4
+
 
 class Steps(NamedTuple):
     """What the steps of a loop do, several of which may run at once.
@@ -62,19 +66,21 @@ class Plan(NamedTuple):
     Attributes:
       count: how many steps one strip has.
       totals, again: as of its `Steps`; it is `again` where a last strip reaches back.
+      soon: whether what is stored is loaded soon, so that no strip reaches back.
       whole: whether nothing is left for LLVM to find in the loops around.
     """
 
     count: int
     totals: list
     again: bool
+    soon: bool
     whole: bool
 
 
 def plan_of(walker, loop):
     """The `Plan` of a loop; None of one that is left to LLVM."""
     steps = steps_at_once(walker, loop)
-    count = steps and strip_of(walker, loop, steps)
+    count, soon = strip_of(walker, loop, steps) if steps else (0, False)
     if not count:
         return None
     keys, extent = {key_of(e) for e in steps.values}, loop.axis.extent
@@ -87,10 +93,10 @@ def plan_of(walker, loop):
     # waits if a load reaches over two stores, as that of a last strip does.
     if isinstance(walker.emitter, LoopWriter) and not one:
         return None
-    again = steps.again and not steps.totals and isinstance(extent, int)
+    again = steps.again and not (soon or steps.totals) and isinstance(extent, int)
     around = any(a.kind == "loop" for a in loops_around(walker))
     whole = count >= shortest(steps) or not around
-    return Plan(count, steps.totals, again, whole)
+    return Plan(count, steps.totals, again, soon, whole)
 
 
 def steps_at_once(walker, loop):
@@ -127,8 +133,8 @@ def steps_at_once(walker, loop):
 
 
 def strip_of(walker, loop, steps):
-    """How many steps a strip has; 0 if the loop is shorter than a register, or is short
-    and ends within one that is loaded soon."""
+    """(how many steps a strip has, whether what is stored is loaded soon); no steps if
+    the loop is shorter than a register."""
     extent, fixed = loop.axis.extent, isinstance(loop.axis.extent, int)
     least = count = shortest(steps)
     machine = Machine.host()
@@ -141,7 +147,7 @@ def strip_of(walker, loop, steps):
     fits = len(steps.values) * many <= machine.registers
     count *= many if fits and not (functions or nested or short) else 1
     if not short:
-        return count
+        return count, False
     # What is stored here is loaded soon: a processor waits for a load that reaches
     # over two stores, as that of a last strip does.  In a long loop that store is done.
     around = loops_around(walker)
@@ -149,9 +155,10 @@ def strip_of(walker, loop, steps):
     soon = any(space == "cache" or around - free for space, free in places)
     while count > extent or soon and count > least and extent % count:
         count //= 2
-    if soon and extent % count or count < least and count != extent:
-        return 0
-    return count if count > 1 else 0
+    whole, few = extent % count == 0, count < least and count != extent
+    if soon and steps.totals and not whole or few and (not soon or count < FEWEST):
+        return 0, soon
+    return count if count > 1 else 0, soon
 
 
 def shortest(steps):
@@ -324,7 +331,7 @@ lane_walkers |= {Step: masked_step}
 
 def walk_strips(walker, loop, plan):
     """A loop in strips; at its end its totals become numbers."""
-    writer, axis, (count, totals, again, _) = walker.emitter, loop.axis, plan
+    writer, axis, (count, totals, again, soon, _) = walker.emitter, loop.axis, plan
     outside = dict(walker.values)
     first, length = "0", axis.extent
     if span := writer.span(axis):
@@ -357,6 +364,11 @@ def walk_strips(walker, loop, plan):
     if fixed:
         whole, rest = divmod(length, count)
         strips(whole + (again and rest > 0))
+        at = length - rest
+        while soon and rest:
+            part = 1 << rest.bit_length() - 1
+            Strip(walker, loop, part, str(at), going).walk(loop.body)
+            at, rest = at + part, rest - part
         if rest and not again:
             mask = ", ".join(f"i1 {int(k >= count - rest)}" for k in range(count))
             Strip(walker, loop, count, last, going, f"<{mask}>").walk(loop.body)
