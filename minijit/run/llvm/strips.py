@@ -153,7 +153,7 @@ def strip_of(walker, loop, steps):
     around = loops_around(walker)
     places = ((s.buffer.space, free_axes(s.index)) for s in steps.stores)
     soon = any(space == "cache" or around - free for space, free in places)
-    while count > extent or soon and count > least and extent % count:
+    while count > extent:
         count //= 2
     whole, few = extent % count == 0, count < least and count != extent
     if soon and steps.totals and not whole or few and (not soon or count < FEWEST):
