@@ -9,11 +9,11 @@ level, in this process.  So a test asks what others, with less than this one, wo
 
 import ctypes
 import functools
-import gc
 import os
 from contextlib import contextmanager
 
 from ...compile.schedule.machine import levels
+from ...trace.base.demand import uncollected
 from ...trace.base.locks import Lock
 from ...trace.base.turns import fork_locks
 
@@ -32,15 +32,8 @@ RATHER_NOT = "prefer-no-gather", "prefer-no-scatter"
 @functools.cache
 def binding():
     """llvmlite's LLVM, imported and made ready when it is first asked for."""
-    collecting = gc.isenabled()
-    # Thousands of objects come and stay: a collection amid them, of all that the
-    # process has, takes as long as the import itself.
-    gc.disable()
-    try:
+    with uncollected():
         import llvmlite.binding as llvm
-    finally:
-        if collecting:
-            gc.enable()
     mend(llvm.ffi)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

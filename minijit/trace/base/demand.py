@@ -11,10 +11,12 @@ names as well: `minijit.core` is the module `minijit.jaxcompat.core`.
 """
 
 import functools
+import gc
 import importlib
 import importlib.util
 import os
 import sys
+from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 
 package = __name__.partition(".")[0]
@@ -27,10 +29,27 @@ inner_parts = {"trace", "transform", "compile", "run", "ops", "book", "jaxcompat
 additions: dict = {}
 
 
+@contextmanager
+def uncollected():
+    """No collection of garbage meanwhile.
+
+    While modules are imported, thousands of objects come and stay: a collection amid
+    them, of all that the process has, takes longer than the import itself.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 def fetch(place):
     """What "module:name" means, or "module": its name begins after the package's."""
     module, _, name = place.partition(":")
-    found = importlib.import_module(f"{package}.{module}")
+    with uncollected():
+        found = importlib.import_module(f"{package}.{module}")
     return getattr(found, name) if name else found
 
 
