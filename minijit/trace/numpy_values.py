@@ -198,10 +198,10 @@ def reciprocal(x):
 def power(x, y):
     """x**y, computed in x's dtype."""
     y = y.astype(x.dtype)
-    if y.ndim == 0 and x.dtype == np.float32 and y == np.rint(y):
-        # A number below 0 would keep NumPy from computing several at once.
-        result = np.power(np.abs(x), y)
-        return np.copysign(result, x) if y % 2 == 1 else result
+    if x.dtype == np.float32 and np.any(x < 0) and np.all(y == np.rint(y)):
+        # A number below 0 keeps NumPy from computing several at once.
+        result, half = np.power(np.abs(x), y), y / 2
+        return np.where(half == np.rint(half), result, np.copysign(result, x))
     result = np.power(x, y)
     if y.ndim == 0 and y == 0.5 and x.dtype.kind == "f":
         # NumPy takes the square root then, which is NaN for -inf, and -0.0 for -0.0.
