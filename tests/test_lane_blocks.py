@@ -7,7 +7,8 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.base.config import config
-from tests.test_native_control import agree, executable, sources
+from minijit.trace.jit.jit import executors
+from tests.test_native_control import agree, sources
 
 pytestmark = pytest.mark.chapter(21)
 
@@ -28,7 +29,7 @@ def with_small_caches():
 def has_blocks(f, *args):
     """Whether the loop of a function goes over blocks."""
     mj.clear_caches()
-    run = executable(f, *args)
+    run = executors["plain"](mj.make_jaxpr(f)(*args), "f")
     run(*args)
     assert run.fallbacks == ()
     (text,) = sources()

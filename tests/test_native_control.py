@@ -115,8 +115,9 @@ def test_carries(f, backend):
     agree(f, x, backend=backend)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backend", ["python", "plain"])
+@pytest.mark.parametrize("backend, dtype", [
+    ("python", "float32"), ("plain", "float32"), ("plain", "float64"),
+])  # fmt: skip
 def test_matrix_products_in_loops(backend, dtype):
     rng = np.random.default_rng(0)
     w, x = rng.normal(size=(6, 6)).astype(dtype), rng.normal(size=(6, 20)).astype(dtype)
@@ -141,15 +142,15 @@ def test_a_product_with_a_vector_is_loops_over_the_matrix_as_it_is(spec, dtype):
     with mj.enable_x64(True):
         f = lambda x: lax.fori_loop(0, 3, step, x)
         mj.clear_caches()
-        agree(f, x.astype(dtype))
-        assert not any("matmul(" in text for text in sources())
+        agree(f, x.astype(dtype), backend="plain")
+        assert sources() and not any("matmul(" in text for text in sources())
 
 
 @pytest.mark.parametrize("program", [*programs, swaps, shifted, shared])
 def test_nothing_is_allocated_in_a_loop(program):
     mj.clear_caches()
     f = (lambda x: program(lax, x)) if program in programs else program
-    run = executable(f, points[0])
+    run = executors["plain"](mj.make_jaxpr(f)(points[0]), "f")
     run(points[0])
     assert run.fallbacks == () and sources()
     for text in sources():

@@ -100,7 +100,7 @@ def test_gradients_are_native_and_as_interpreted(name, backend="plain"):
 
 
 # A sample; `test_regions` has them all through LLVM.
-@pytest.mark.parametrize("name", ["slots of 3", "no step", "half precision"])
+@pytest.mark.parametrize("name", ["slots of 3", "half precision"])
 def test_gradients_by_numba(name):
     test_gradients_are_native_and_as_interpreted(name, "python")
 

@@ -1,8 +1,8 @@
 """Programs written for JAX, with its libraries, give what they give on JAX itself.
 
 Each file of `tests/programs` runs twice, in processes of their own: on JAX, and through
-`minijit.as_jax`.  The numbers they print are compared.  Those of a library that is not
-installed are skipped: `pip install -e ".[programs]"` installs them.
+`minijit.as_jax`.  The numbers they print are compared.  What libraries rely on, without
+them, is in `test_libraries_meet`; where one is not installed, its program is skipped.
 """
 
 import importlib.util
@@ -20,28 +20,12 @@ pytestmark = [pytest.mark.chapter(25), pytest.mark.oracle]
 folder = Path(__file__).parent / "programs"
 libraries = {
     "optax_optimizers": "optax",
-    "equinox_mlp": "equinox",
     "equinox_transforms": "equinox",
     "lineax_solvers": "lineax equinox",
-    "haiku_net": "haiku optax",
-    "flax_linen": "flax optax",
     "flax_nnx": "flax optax",
-    "chex_checks": "chex",
-    "einops_shapes": "einops",
-    "jaxtyping_checks": "jaxtyping",
-    "jaxopt_solvers": "jaxopt",
-    "blackjax_nuts": "blackjax",
     "numpyro_nuts": "numpyro",
     "diffrax_ode": "diffrax",
-    "optimistix_roots": "optimistix",
-    "distrax_distributions": "distrax",
-    "optimistix_branches": "optimistix lineax",
-    "diffrax_stiff": "diffrax",
     "penzai_named": "penzai",
-    "e3nn_irreps": "e3nn_jax",
-    "jax_md_dynamics": "jax_md",
-    "jaxlie_poses": "jaxlie",
-    "mctx_search": "mctx",
 }
 # On their own they prove `as_jax` where no library is installed.
 with_jax_alone = ["jax_classifier", "jax_one_device", "jax_own_primitive"]
