@@ -572,10 +572,9 @@ def flat(body, most, parts):
             seen.update(postorder([*index, value], seen))
             if len(seen) > parts:
                 return False
-            if stmt.buffer.space != "cache":
+            if stmt.buffer.space != "cache" or free_axes(index):
+                # Each step has a place of its own, as for a total after the loop.
                 result.append(Store(stmt.buffer, tuple(index), value))
-            elif free_axes(index):
-                return False
             else:
                 place = Load(stmt.buffer, tuple(index))
                 if place in known:

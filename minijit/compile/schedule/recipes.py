@@ -210,8 +210,11 @@ def rows_for(groups, private):
 
 
 def short_rows(body):
-    """Short rows: all of a step written out, steps side by side in vectors."""
-    loops, inside = [], body
+    """Short rows: all of a step written out, steps side by side in vectors.
+
+    What comes after the loop, as totals of what its steps have left, stays there.
+    """
+    loops, inside, after = [], body[:1], body[1:]
     while len(inside) == 1 and isinstance(inside[0], For):
         loop, = inside
         if not loop.axis.is_plain:
@@ -228,8 +231,9 @@ def short_rows(body):
     axis = loops[-1].axis
     around = [loop.axis for loop in loops[:-1]]
     if inner := lanes(axis, stores):
-        yield Candidate("short rows in lanes", (nested(around, inner),))
-    yield Candidate("short rows written out", (nested(around, (For(axis, stores),)),))
+        yield Candidate("short rows in lanes", ((*nested(around, inner), *after),))
+    plain = *nested(around, (For(axis, stores),)), *after
+    yield Candidate("short rows written out", (plain,))
 
 
 def rows_as_vectors(body):
