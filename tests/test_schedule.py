@@ -635,6 +635,19 @@ def test_a_total_of_squares_beside_a_gradient_is_distributed():
     assert len(f.lower(x).compile().explain().kernels) > 1
 
 
+def test_short_rows_run_in_lanes_beside_a_total_of_what_they_leave():
+    x = jnp.asarray(numbers(3351, 10))
+    f = mj.value_and_grad(lambda x: jnp.square(nn.log_softmax(x)).sum())
+    kernel, = kernels_of(f, x)
+    found = {c.recipe: c for c in candidates(kernel)}
+    for way in ("in lanes", "written out"):
+        body, = found[f"short rows {way}"].bodies
+        assert body[1:] == kernel.body[1:] != ()
+    with mj.disable_jit():
+        wanted = f(x)
+    alike(mj.jit(f)(x), wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("reduce", [jnp.max, jnp.sum, jnp.argmax])
 def test_short_rows_are_written_out_in_the_longest_loop_around_them(reduce):
     """Not the 10 rows of a step as well, which would lie far apart for its lanes."""
