@@ -17,7 +17,8 @@ numbers, a quotient, a square root), and arithmetic of integers.  Sums of many f
 and functions such as `exp` have not: they depend on the order and on who computes them.
 
 A function that is exact is compiled when its calls have cost what compiling costs, by
-the clock: NumPy takes 60 ns for an element that it gathers, and less than 1 ns for one
+the clock, and so is of another one what is exact and comes first, the bits of random
+numbers: NumPy takes 60 ns for an element that it gathers, and less than 1 ns for one
 that it adds.  So what is called a few times is never compiled, and what is called often
 takes at most about twice as long as if it had been known from the start which is
 cheaper.  Nobody can see it in the results.
@@ -46,7 +47,7 @@ from ..trace.array import ArrayImpl, ShapedArray, array_classes, known_aval, to_
 from ..trace.base.config import config
 from ..trace.base.errors import left_out
 from ..trace.core import Array, BottomTrace, current
-from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, last_uses
+from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, Var, last_uses
 from ..trace.jit.jit import jit_p
 from ..trace.jit.stores import Table
 from ..trace.numpy_values import quietly
@@ -154,11 +155,22 @@ class Composed:
             return None
         # Rules of derivatives are not asked for here.
         closed = drop_dead(inline_calls(closed, with_rules))
-        eqns, exact = closed.jaxpr.eqns, is_exact(closed)
-        run = by_numpy(closed, exact)
-        if exact and not config.fast_math and not all(map(is_view, eqns)):
-            run = Earned(run, lambda: self.program(closed), len(eqns))
+        first, rest = in_two(closed)
+        if not rest.jaxpr.eqns:
+            return Recorded(self.earned(closed), tree)
+        if len(first.jaxpr.eqns) <= CALL or config.fast_math:
+            run = by_numpy(closed, False)
+        elif run := by_numpy(rest, False):
+            begin, end = self.earned(first), run
+            run = lambda *arrays: end(*begin(*arrays), *arrays)
         return run and Recorded(run, tree)
+
+    def earned(self, closed):
+        """What computes a closed jaxpr that is exact."""
+        run, eqns = by_numpy(closed, True), closed.jaxpr.eqns
+        if config.fast_math or all(map(is_view, eqns)):
+            return run
+        return Earned(run, lambda: self.program(closed), len(eqns))
 
     def program(self, closed):
         """A closed jaxpr as a compiled function of arrays."""
@@ -187,6 +199,31 @@ class Composed:
         except (TypeError, ValueError, IndexError):
             # Values decide; or the function itself says what is wrong with the call.
             return None, None
+
+
+def in_two(closed):
+    """What is exact and needs nothing else, and the rest of it: two closed jaxprs.
+
+    The second takes the results of the first one before all arguments.  Of numbers of
+    a normal distribution the bits are exact, and what becomes of them is not.
+    """
+    jaxpr, first, rest = closed.jaxpr, [], []
+    known = {*jaxpr.constvars, *jaxpr.invars}
+    for eqn in jaxpr.eqns:
+        needs = {x for x in eqn.invars if isinstance(x, Var)}
+        if needs <= known and eqn_is_exact(eqn):
+            first.append(eqn)
+            known.update(eqn.outvars)
+        else:
+            rest.append(eqn)
+    made = [x for eqn in first for x in eqn.outvars]
+    asked = {*jaxpr.outvars, *(x for eqn in rest for x in eqn.invars)}
+    made = tuple(x for x in made if x in asked)
+    halves = (
+        jaxpr.replace(eqns=tuple(first), outvars=made),
+        jaxpr.replace(eqns=tuple(rest), invars=made + jaxpr.invars),
+    )
+    return [ClosedJaxpr(half, closed.consts) for half in halves]
 
 
 def by_numpy(closed, exact):
