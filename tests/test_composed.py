@@ -162,6 +162,13 @@ def test_what_numpy_has_without_a_copy_stays_so(free):
         assert all(np.shares_memory(np.asarray(large), np.asarray(y)) for y in found)
 
 
+def test_bits_of_random_numbers_are_earned_and_what_becomes_of_them_is_not(free):
+    f, key, found = fresh(mj.random.normal), mj.random.key(3), []
+    counts = [steps_of(lambda: found.append(bits(f(key, (7,))))) for _ in range(4)]
+    assert found == [bits(mj.random.normal(key, (7,)))] * 4
+    assert 0 < 2 * counts[-1] < counts[0] and hasattr(f, "traces")
+
+
 def test_errors_of_operators_are_those_of_operators():
     shown = r"in f32\[\d+,3\] // f32\[5\](.|\n)*test_composed"
     with pytest.raises(ValueError, match=shown):
@@ -182,8 +189,9 @@ def test_a_row_says_what_was_compiled(free):
 def test_what_depends_on_an_order_or_on_a_function_stays(free, name):
     f, a = fresh(getattr(jnp, name)), jnp.asarray(x)
     given = (a, a) if name in ("logaddexp", "cov", "corrcoef") else (a,)
-    counts = [steps_of(lambda: f(*given)) for _ in range(4)]
-    assert min(counts) >= calls.MANY and not hasattr(f, "traces")
+    found = []
+    counts = [steps_of(lambda: found.append(bits(f(*given)))) for _ in range(4)]
+    assert min(counts) >= calls.MANY and found == found[:1] * 4
 
 
 def test_what_needs_values_stays(free):

@@ -198,7 +198,7 @@ def reciprocal(x):
 def power(x, y):
     """x**y, computed in x's dtype."""
     y = y.astype(x.dtype)
-    if x.dtype == np.float32 and np.any(x < 0) and np.all(y == np.rint(y)):
+    if x.dtype == np.float32 and (x < 0).any() and (y == np.rint(y)).all():
         # A number below 0 keeps NumPy from computing several at once.
         result, half = np.power(np.abs(x), y), y / 2
         return np.where(half == np.rint(half), result, np.copysign(result, x))
@@ -358,6 +358,7 @@ def iota_values(*, dtype, shape, dimension):
 # -- reductions
 
 
+@functools.cache
 def lowest(dtype):
     """The identity of `max`: -inf, or the least value of an integer or bool dtype."""
     if is_kind(dtype, integer):
@@ -365,6 +366,7 @@ def lowest(dtype):
     return np.array(-np.inf if is_kind(dtype, inexact) else False, dtype)
 
 
+@functools.cache
 def highest(dtype):
     """The identity of `min`: inf, or the largest value of an integer or bool dtype."""
     if is_kind(dtype, integer):
