@@ -174,7 +174,8 @@ class Composed:
 
     def program(self, closed):
         """A closed jaxpr as a compiled function of arrays."""
-        self.wrapper.traces = loop_traces
+        if not hasattr(self.wrapper, "traces"):
+            self.wrapper.traces = loop_traces
         return compiled(closed)
 
     def recorded(self, args, kwargs, arrays):
