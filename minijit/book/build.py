@@ -189,9 +189,7 @@ class Workshop:
             return []
         mine = {m.key for m in members(unit.mine)}
         shown = self.first_members.get((unit.file, unit.key), [])
-        return [
-            f"{key} {LEFT_OUT}" for key in shown if key not in mine
-        ]
+        return [f"{key} {LEFT_OUT}" for key in shown if key not in mine]
 
     @cached_property
     def first_members(self) -> dict[tuple[str, str], list[str]]:

@@ -749,12 +749,7 @@ def who_holds_what() -> None:
 
 
 def draw_frame(
-    axis: Any,
-    x: float,
-    y: float,
-    width: float,
-    height: float,
-    fill: Any = None,
+    axis: Any, x: float, y: float, width: float, height: float, fill: Any = None
 ) -> None:
     """A rectangle: its edge alone, or filled."""
     from matplotlib.patches import Rectangle

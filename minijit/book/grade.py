@@ -360,10 +360,7 @@ def marked(task: Task, failures: Failures) -> Mark:
 
 
 def marks(
-    book: Book,
-    chapter: Chapter,
-    path: Path | None = None,
-    limits: Limits = LIMITS,
+    book: Book, chapter: Chapter, path: Path | None = None, limits: Limits = LIMITS
 ) -> list[Mark]:
     """What came of each task of a chapter, in the reader's copy of it or another one.
 

@@ -128,10 +128,7 @@ def head_end(cls: ast.ClassDef) -> int:
 
 
 def split(
-    body: Sequence[ast.stmt],
-    lines: Sequence[str],
-    start: int,
-    shift: int = 0,
+    body: Sequence[ast.stmt], lines: Sequence[str], start: int, shift: int = 0
 ) -> Iterator[Statement]:
     """Cut `lines[start-1:]` at the statements of `body`, numbered `shift` on."""
     seen: dict[str, int] = {}

@@ -93,9 +93,7 @@ def short_lines(shell: Any, error: BaseException, folders: list[str]) -> list[st
 
 def folded(text: str) -> str:
     """What a traceback says, on lines that are not too wide; code stays as it is."""
-    return "\n".join(
-        part for line in text.split("\n") for part in folded_line(line)
-    )
+    return "\n".join(part for line in text.split("\n") for part in folded_line(line))
 
 
 def folded_line(line: str) -> list[str]:

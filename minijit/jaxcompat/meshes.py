@@ -274,9 +274,7 @@ class NamedSharding(Sharding):
     spec: PartitionSpec
     memory_kind: str | None = "device"
 
-    def __init__(
-        self, mesh: Any, spec: Any, *, memory_kind: str | None = None
-    ) -> None:
+    def __init__(self, mesh: Any, spec: Any, *, memory_kind: str | None = None) -> None:
         spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         fields = ("device", cpu), ("mesh", mesh), ("spec", spec)
         for name, value in (*fields, ("memory_kind", memory_kind or "device")):

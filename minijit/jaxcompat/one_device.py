@@ -69,9 +69,7 @@ def pmap(
         lanes = dict(axis_name=axis_name, axis_size=axis_size)
         return vmap(of_rest, axes, out_axes, **lanes)(*call.args, **kwargs)
 
-    jitted = jit(
-        mapped, static_argnums=static, donate_argnums=donate_argnums
-    )
+    jitted = jit(mapped, static_argnums=static, donate_argnums=donate_argnums)
     return wraps(fun)(lambda *args, **kwargs: jitted(*args, **kwargs))
 
 

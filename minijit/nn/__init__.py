@@ -471,9 +471,7 @@ def attend(query, key, value, bias, allowed, scale):
     query = query.reshape(batch, queries, groups, heads // groups, features)
     wide = jnp.promote_types(query.dtype, np.float32)
     # b: batch, t: queries, s: keys, k: groups, g: heads of a group, h: features
-    products = jnp.einsum(
-        "btkgh,bskh->bkgts", query, key, preferred_element_type=wide
-    )
+    products = jnp.einsum("btkgh,bskh->bkgts", query, key, preferred_element_type=wide)
     products = products * jnp.array(scale, products.dtype)
     if bias is not None:
         products = (products + in_groups(bias, groups)).astype(products.dtype)

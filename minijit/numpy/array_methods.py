@@ -16,10 +16,7 @@ from .making import astype, copy
 from .reducing import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
 from .shapes import matrix_transpose, ravel, reshape, squeeze, transpose
 
-operators |= operator_methods({
-    "pow": ("** or pow()", power),
-    "matmul": ("@", matmul),
-})
+operators |= operator_methods({"pow": ("** or pow()", power), "matmul": ("@", matmul)})
 
 
 def setitem(x, index, value):

@@ -125,9 +125,7 @@ def gradient_along(x, h, axis):
         width = along_axis(diff(h), axis, x.ndim)
         slope = step / width
         d1, d2 = part_of(width, axis, None, -1), part_of(width, axis, 1, None)
-        before, middle, after = [
-            part_of(x, axis, i, n - 2 + i) for i in range(3)
-        ]
+        before, middle, after = [part_of(x, axis, i, n - 2 + i) for i in range(3)]
         inner = -d2 / (d1 * (d1 + d2)) * before
         inner = inner + (d2 - d1) / (d1 * d2) * middle
         inner = inner + d1 / (d2 * (d1 + d2)) * after

@@ -149,9 +149,7 @@ def meshgrid(
     if not copy:
         raise ValueError("jax.numpy.meshgrid only supports copy=True")
     if indexing not in ("xy", "ij"):
-        raise ValueError(
-            f"Valid values for indexing are 'xy' and 'ij', got {indexing}"
-        )
+        raise ValueError(f"Valid values for indexing are 'xy' and 'ij', got {indexing}")
     if builtins.any(x.ndim != 1 for x in args):
         shapes = [x.shape for x in args]
         raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got {shapes}")

@@ -406,9 +406,7 @@ def sign_and_log_jvp(primals, tangents):
 
 def parity(pivots):
     """1 or -1: whether rows were exchanged an even number of times."""
-    places = primitives.broadcasted_iota(
-        pivots.dtype, pivots.shape, pivots.ndim - 1
-    )
+    places = primitives.broadcasted_iota(pivots.dtype, pivots.shape, pivots.ndim - 1)
     count = sum((pivots != places).astype(pivots.dtype), -1)
     return 1 - 2 * (count % 2)
 
@@ -473,9 +471,7 @@ def adjugate_product(a, b):
         unit_diagonal=True,
     )  # fmt: skip
     lowest = np.arange(n)[:, None] == n - 1
-    scale = where(
-        lowest, expand_dims(others, (-1, -2)), expand_dims(y, (-1, -2))
-    )
+    scale = where(lowest, expand_dims(others, (-1, -2)), expand_dims(y, (-1, -2)))
     x = decompositions.triangular_solve(upper, x * scale, left_side=True)
     return y, where(gone, zeros((), x.dtype), x)
 

@@ -70,11 +70,7 @@ def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise x1 >> x2; the sign of signed integers is kept.  JAX: same name."""
     x, n = promote_args_numeric("right_shift", x1, x2)
     unsigned = dtypes.issubdtype(x.dtype, np.unsignedinteger)
-    shift = (
-        bit_ops.shift_right_logical
-        if unsigned
-        else bit_ops.shift_right_arithmetic
-    )
+    shift = bit_ops.shift_right_logical if unsigned else bit_ops.shift_right_arithmetic
     return shift(x, n)
 
 

@@ -81,8 +81,7 @@ def moveaxis(
     destination = canonical_axes(destination, x.ndim)
     if len(source) != len(destination):
         raise ValueError(
-            "Inconsistent number of elements: "
-            f"{len(source)} vs {len(destination)}"
+            f"Inconsistent number of elements: {len(source)} vs {len(destination)}"
         )
     order = [i for i in range(x.ndim) if i not in source]
     for place, axis in sorted(zip(destination, source, strict=True)):
@@ -141,9 +140,7 @@ def stretch(x, shape):
     dropped = tuple([i for i in range(len(given)) if i not in kept])
     x = primitives.squeeze(x, dropped) if dropped else x
     dims = tuple([new + i for i in kept])
-    return primitives.broadcast_in_dim_p.bind(
-        x, shape=shape, broadcast_dimensions=dims
-    )
+    return primitives.broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:

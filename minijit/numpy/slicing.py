@@ -333,9 +333,7 @@ def take_basic(x, entries, shape):
 def check_not_empty(n, axis):
     """Raise if an integer is to index an axis of size zero."""
     if n == 0:
-        raise IndexError(
-            f"index is out of bounds for axis {axis} with size 0{HERE}"
-        )
+        raise IndexError(f"index is out of bounds for axis {axis} with size 0{HERE}")
 
 
 def take_spans(x, shape, starts, spans):

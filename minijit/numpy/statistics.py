@@ -41,9 +41,7 @@ def digitize(
     x, bins = arrays("digitize", x, bins)
     right = bool_of(concrete(right, "the argument 'right' of jnp.digitize", static))
     if bins.ndim != 1:
-        raise ValueError(
-            f"digitize: bins must be a 1-dimensional array; got {bins=}"
-        )
+        raise ValueError(f"digitize: bins must be a 1-dimensional array; got {bins=}")
     if bins.shape[0] == 0:
         return zeros_like(x, dtype=np.int32)
     options = {"side": "left" if right else "right", "method": method or "scan"}

@@ -443,9 +443,7 @@ def with_methods(name, function, count):
     made = ufunc(function, count, 1, name=name, identity=identities.get(name))
     methods = "reduce accumulate at outer reduceat".split()
     given = {m: getattr(made, m) for m in methods}
-    vars(function).update(
-        given, nin=count, nout=1, nargs=count, identity=made.identity
-    )
+    vars(function).update(given, nin=count, nout=1, nargs=count, identity=made.identity)
 
 
 binary = """add bitwise_and bitwise_or bitwise_xor logaddexp logaddexp2 logical_and

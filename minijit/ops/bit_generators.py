@@ -307,9 +307,7 @@ def unsafe_rbg_fold_in(key, value):
     return lax.bitwise_xor(key, index_in_dim(rows, 9, 0, keepdims=False))
 
 
-rbg_prng_impl = PRNGImpl(
-    (4,), rbg_seed, rbg_split, rbg_bits, rbg_fold_in, "rbg", "rbg"
-)
+rbg_prng_impl = PRNGImpl((4,), rbg_seed, rbg_split, rbg_bits, rbg_fold_in, "rbg", "rbg")
 unsafe_rbg_prng_impl = PRNGImpl(
     (4,), rbg_seed, unsafe_rbg_split, rbg_bits, unsafe_rbg_fold_in, "unsafe_rbg", "urbg"
 )

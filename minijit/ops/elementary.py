@@ -140,10 +140,5 @@ def square_lower(out, index, x):
 
 
 lower_rules |= {p: one_operation(p.name, 20) for p in (*curves, atan2_p, cbrt_p)}
-lower_rules |= {
-    rsqrt_p: one_operation("rsqrt", 4),
-    square_p: Elements(square_lower),
-}
-simplify.elementwise |= {
-    exp2_p, expm1_p, log1p_p, tan_p, logistic_p, rsqrt_p, square_p
-}
+lower_rules |= {rsqrt_p: one_operation("rsqrt", 4), square_p: Elements(square_lower)}
+simplify.elementwise |= {exp2_p, expm1_p, log1p_p, tan_p, logistic_p, rsqrt_p, square_p}

@@ -84,9 +84,7 @@ def product(x, *others):
 def position_mask(x, keep):
     """keep(row, column), as an array of bools of the shape of x."""
     shape = aval_of(x).shape
-    row, column = (
-        lax.broadcasted_iota(INT32, shape, len(shape) - d) for d in (2, 1)
-    )
+    row, column = (lax.broadcasted_iota(INT32, shape, len(shape) - d) for d in (2, 1))
     return keep(row, column)
 
 
@@ -429,9 +427,7 @@ def symmetric_product(a, c, *, alpha=1.0, beta=0.0, symmetrize_output=False):
     return result
 
 
-def qdwh(
-    x, *, is_hermitian=False, max_iterations=None, eps=None, dynamic_shape=None
-):
+def qdwh(x, *, is_hermitian=False, max_iterations=None, eps=None, dynamic_shape=None):
     """x = u @ h with orthogonal u and h >= 0 (`jax.lax.linalg.qdwh`).
 
     Halley's iteration with weights (Nakatsukasa, Bai and Gygi, 2010): it brings the
@@ -696,8 +692,7 @@ def householder_shape(a, taus):
     check_reflections("householder_product", a, taus)
     if a.shape[-2] < a.shape[-1]:
         raise TypeError(
-            "householder_product takes no more columns than rows, got shape "
-            f"{a.shape}"
+            f"householder_product takes no more columns than rows, got shape {a.shape}"
         )
     return a
 
@@ -930,9 +925,7 @@ def cholesky_linearize(nonzero, x):
     half = on_diagonal(lax.full_like(factor, 0.5))
 
     def linear(t):
-        t = triangular_solve(
-            factor, t, lower=True, transpose_a=True, conjugate_a=True
-        )
+        t = triangular_solve(factor, t, lower=True, transpose_a=True, conjugate_a=True)
         t = triangular_solve(factor, t, left_side=True, lower=True)
         return product(factor, lax.sub(tril(t), lax.mul(t, half)))
 
@@ -983,9 +976,7 @@ def lu_linearize(nonzero, x):
 
     def linear(t):
         t = permuted(t, permutation)
-        t = triangular_solve(
-            below, t, left_side=True, lower=True, unit_diagonal=True
-        )
+        t = triangular_solve(below, t, left_side=True, lower=True, unit_diagonal=True)
         t = triangular_solve(above, t)
         t = lax.add(product(below, tril(t, -1)), product(triu(t), above))
         return [t, None, None]
@@ -1167,9 +1158,7 @@ def householder_linearize(nonzero, a, taus):
 
     def by_reflections(*given):
         given = iter(given)
-        x, t = (
-            next(given) if has else y for y, has in zip(args, nonzero, strict=True)
-        )
+        x, t = (next(given) if has else y for y, has in zip(args, nonzero, strict=True))
         return reflected(x, t, unit(x))
 
     chosen = [x for x, has in zip(args, nonzero, strict=True) if has]

@@ -487,9 +487,7 @@ def qr(m, *, pivoting, full_matrices):
     zero = Const(0, m.dtype)
     upper = lambda i, j: op("select", op("le", i, j), a.load((j, i)), zero)
     m.give(1, upper)
-    q = m.fill(
-        m.room(wanted, rows), lambda j, i: a.load((j, i)), (least, rows)
-    )
+    q = m.fill(m.room(wanted, rows), lambda j, i: a.load((j, i)), (least, rows))
     m.call("orgqr", rows, wanted, least, q, rows, taus, WORK)
     m.give_columns(0, q)
 

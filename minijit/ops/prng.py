@@ -511,9 +511,7 @@ def check_words(data, impl):
             f"shape={tuple(data.shape)} for impl={impl.name!r}{HERE}"
         )
     if data.dtype != UINT32:
-        raise TypeError(
-            f"{told}key_data.dtype = uint32; got dtype={data.dtype}{HERE}"
-        )
+        raise TypeError(f"{told}key_data.dtype = uint32; got dtype={data.dtype}{HERE}")
 
 
 # ---- loops

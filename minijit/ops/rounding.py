@@ -252,9 +252,7 @@ def reduce_precision_lower(out, index, x, *, exponent_bits, mantissa_bits):
     return op("select", is_nan, x[index], op("bitcast", bits, dtype=out.dtype))
 
 
-lower_rules |= {
-    p: one_operation(p.name) for p in (ceil_p, is_finite_p, nextafter_p)
-}
+lower_rules |= {p: one_operation(p.name) for p in (ceil_p, is_finite_p, nextafter_p)}
 lower_rules |= {
     clamp_p: Elements(clamp_lower, 2),
     round_p: Elements(round_lower),

@@ -317,9 +317,7 @@ def bessel_i1e_factor(y, x):
 
 def gamma_density(a, x):
     """e**-x x**(a-1) / gamma(a): the derivative of igamma by x."""
-    return lax.exp(
-        lax.sub(lax.sub(lax.mul(lax.sub(a, 1.0), lax.log(x)), x), lgamma(a))
-    )
+    return lax.exp(lax.sub(lax.sub(lax.mul(lax.sub(a, 1.0), lax.log(x)), x), lgamma(a)))
 
 
 def zeta_by_exponent(s, q):

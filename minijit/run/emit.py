@@ -117,12 +117,7 @@ class Walker:
 
 
 # type of a statement -> function(walker, statement).
-walkers = {
-    For: Walker.loop,
-    Let: Walker.let,
-    Store: Walker.store,
-    If: Walker.choice,
-}
+walkers = {For: Walker.loop, Let: Walker.let, Store: Walker.store, If: Walker.choice}
 
 
 def start(walker, stmt):

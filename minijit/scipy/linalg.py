@@ -462,9 +462,7 @@ def expm(A, *, upper_triangular=False, max_squarings=16):
     """
     A, = core.promote_args_inexact("expm", A)
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise ValueError(
-            f"Expected A to be a (batched) square matrix, got {A.shape=}."
-        )
+        raise ValueError(f"Expected A to be a (batched) square matrix, got {A.shape=}.")
     return exponentials(A, bool(upper_triangular), operator.index(max_squarings))
 
 
@@ -717,9 +715,7 @@ def convolution_matrix(a, n, mode="full"):
     if m < 1:
         raise ValueError(f"len(a) must be at least 1; got shape {a.shape}.")
     if mode not in ("full", "valid", "same"):
-        raise ValueError(
-            f"mode must be one of 'full', 'valid', 'same'; got {mode!r}."
-        )
+        raise ValueError(f"mode must be one of 'full', 'valid', 'same'; got {mode!r}.")
     trim = {"full": 0, "same": min(n, m) - 1, "valid": 2 * (min(n, m) - 1)}[mode]
     first = trim // 2
     row, column = np.arange(first, m + n - 1 - (trim - first))[:, None], np.arange(n)
@@ -812,9 +808,7 @@ def dft(n, scale=None, *, dtype=None):
         raise ValueError(f"scale must be None, 'sqrtn', or 'n'; got {scale!r}.")
     dtype = to_complex(jnp.zeros(0)).dtype if dtype is None else jnp.dtype(dtype)
     if dtype.kind != "c":
-        raise ValueError(
-            f"dtype must be a complex floating-point type; got {dtype}."
-        )
+        raise ValueError(f"dtype must be a complex floating-point type; got {dtype}.")
     i = np.arange(n)
     omegas = np.exp(-2j * np.pi * (i[:, None] * i % max(n, 1)) / max(n, 1))
     omegas = omegas / {None: 1, "sqrtn": np.sqrt(n), "n": n}[scale]

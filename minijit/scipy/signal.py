@@ -116,9 +116,7 @@ def convolve(in1, in2, mode="full", method="auto", precision=None):
     if method == "fft":
         return fftconvolve(in1, in2, mode)
     if method not in ("direct", "auto"):
-        raise ValueError(
-            f"Got method={method!r}; expected 'auto', 'fft', or 'direct'."
-        )
+        raise ValueError(f"Got method={method!r}; expected 'auto', 'fft', or 'direct'.")
     in1, in2 = inexact("convolve", in1, in2)
     return direct(in1, in2, mode, precision)
 
@@ -132,9 +130,7 @@ def check_2d(name, in1, in2, boundary, fillvalue):
         raise ValueError(f"{name}() only supports 2-dimensional inputs.")
 
 
-def convolve2d(
-    in1, in2, mode="full", boundary="fill", fillvalue=0, precision=None
-):
+def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0, precision=None):
     """The convolution of matrices; what is outside is zero."""
     check_2d("convolve2d", in1, in2, boundary, fillvalue)
     in1, in2 = inexact("convolve2d", in1, in2)
@@ -147,9 +143,7 @@ def correlate(in1, in2, mode="full", method="auto", precision=None):
     return convolve(in1, in2, mode, precision=precision, method=method)
 
 
-def correlate2d(
-    in1, in2, mode="full", boundary="fill", fillvalue=0, precision=None
-):
+def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0, precision=None):
     """The correlation of matrices; of two in the mode "same" the middle is SciPy's."""
     check_2d("correlate2d", in1, in2, boundary, fillvalue)
     in1, in2 = inexact("correlate2d", in1, in2)

@@ -56,9 +56,7 @@ erfinv = elementwise("erfinv", lax.erf_inv, "The inverse of erf.")
 expit = elementwise("expit", lax.logistic, "1 / (1 + e**-x).")
 gammaln = elementwise("gammaln", lax.lgamma, "log |gamma(x)|.")
 digamma = elementwise("digamma", lax.digamma, "The derivative of gammaln.")
-gammainc = elementwise(
-    "gammainc", lax.igamma, "The share of gamma(a) below x.", "a x"
-)
+gammainc = elementwise("gammainc", lax.igamma, "The share of gamma(a) below x.", "a x")
 gammaincc = elementwise(
     "gammaincc", lax.igammac, "The share of gamma(a) above x.", "a x"
 )

@@ -321,10 +321,9 @@ def arg_reduction(name):
 
 argmax_p, argmin_p = map(Primitive, ["argmax", "argmin"])
 shape_rules |= {p: arg_reduction(p.name) for p in (argmax_p, argmin_p)}
-eval_rules |= on_wide({
-    argmax_p: values.index_of(np.argmax),
-    argmin_p: values.index_of(np.argmin),
-})
+eval_rules |= on_wide(
+    {argmax_p: values.index_of(np.argmax), argmin_p: values.index_of(np.argmin)}
+)
 
 
 # -- functions that apply them: those of `jax.lax`

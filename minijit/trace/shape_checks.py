@@ -279,9 +279,7 @@ def canonicalize_axis(axis, ndim):
     """An axis counted from the front (-1 is the last), or a ValueError."""
     axis = operator.index(axis)
     if not -ndim <= axis < ndim:
-        raise ValueError(
-            f"axis {axis} is out of bounds for array of dimension {ndim}"
-        )
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
     return axis % ndim
 
 

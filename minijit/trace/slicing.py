@@ -172,8 +172,7 @@ def dynamic_starts(operand, start_indices, allow_negative_indices):
             )
         n, = aval_of(start_indices).shape
         start_indices = [
-            squeeze(static_slice(start_indices, (i,), (i + 1,)), (0,))
-            for i in range(n)
+            squeeze(static_slice(start_indices, (i,), (i + 1,)), (0,)) for i in range(n)
         ]
     if len(start_indices) != len(shape):
         raise ValueError(

@@ -80,9 +80,7 @@ def too_large(program):
     return None
 
 
-loop_rules |= {
-    "large loop": (False, "it would compile for too long", "largest_loop"),
-}
+loop_rules |= {"large loop": (False, "it would compile for too long", "largest_loop")}
 
 
 def calls_out(program):

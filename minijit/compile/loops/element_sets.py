@@ -219,8 +219,8 @@ class Group:
         if math.prod(sizes) > MOST_TRIED:
             return None
         shaped = np.ix_(*map(np.arange, sizes))
-        value = lambda e: values_of([e], counters, constants)[0]
         counters, allowed = dict(zip(grid, shaped, strict=True)), np.ones(sizes, bool)
+        value = lambda e: values_of([e], counters, constants)[0]
         for axis in (a for a in grid if not isinstance(a.extent, int)):
             allowed = allowed & (counters[axis] < value(axis.extent))
         for pred, wanted in self.guards:

@@ -218,9 +218,7 @@ class Pieces:
 
     def of(self, body, after):
         """The loop around some statements, and what comes after it, once."""
-        rooms = {
-            s.buffer: replace(s.buffer, shape=(self.length,)) for s in self.shares
-        }
+        rooms = {s.buffer: replace(s.buffer, shape=(self.length,)) for s in self.shares}
         in_room = lambda buffer, index: (rooms[buffer], tuple(map(self.place, index)))
         body, names = list(on_buffers(body, in_room, rooms)), {}
         count = count_of(self.axis, self.length, self.rows)

@@ -71,9 +71,7 @@ def in_own_rows(kernel):
     loads = loads_of(inside)
     places = [i for i in store.index if type(i) is not Axis]
     chosen = frozenset().union(*(i.free for i in places))
-    rows = [
-        a for a in axes if a in store.index and (a.kind == "serial" or a in chosen)
-    ]
+    rows = [a for a in axes if a in store.index and (a.kind == "serial" or a in chosen)]
     if (
         dtype.kind not in "iuf" or is_half(dtype) or guard and guard.otherwise
         or any(load.buffer is store.buffer for load in loads)

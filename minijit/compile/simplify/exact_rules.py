@@ -42,10 +42,7 @@ def signs_in_difference(s, out, x, y):
         return s.apply(prim.add_p, x, negated.invars[0])
 
 
-rules |= {
-    prim.sub_p: [neutral_sub, signs_in_difference],
-    prim.div_p: [neutral_div],
-}
+rules |= {prim.sub_p: [neutral_sub, signs_in_difference], prim.div_p: [neutral_div]}
 
 
 def undone_by(inner):
@@ -185,7 +182,4 @@ def same_value_converts_alike(source, middle, target):
     return target.itemsize >= 4
 
 
-rules |= {
-    prim.select_n_p: [known_choice],
-    prim.convert_element_type_p: [conversions],
-}
+rules |= {prim.select_n_p: [known_choice], prim.convert_element_type_p: [conversions]}

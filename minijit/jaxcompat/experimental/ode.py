@@ -100,9 +100,7 @@ def next_step_size(step, ratio, safety=0.9, most=10.0, least=0.2, order=5.0):
     return jnp.where(ratio == 0, step * most, step * factor)
 
 
-def odeint(
-    func, y0, t, *args, rtol=1.4e-8, atol=1.4e-8, mxstep=np.inf, hmax=np.inf
-):
+def odeint(func, y0, t, *args, rtol=1.4e-8, atol=1.4e-8, mxstep=np.inf, hmax=np.inf):
     """The solution of dy/dt = func(y, t, *args) with y(t[0]) = y0.
 
     Args:

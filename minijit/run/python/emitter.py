@@ -43,9 +43,7 @@ operators = {
 # Those that are a function of NumPy's of the same name.
 numpy_names = "exp expm1 log log1p sin cos tanh sqrt floor ceil".split()
 # Those that are a function of the library's own.
-own_functions = {
-    "max": "maximum", "min": "minimum", "add_any_order": "add_any_order"
-}
+own_functions = {"max": "maximum", "min": "minimum", "add_any_order": "add_any_order"}
 
 # chapter 16
 from ...compile.schedule.place import placed

@@ -155,7 +155,5 @@ def after_fork_in_child():
 # What was registered last is called first.  So is ours before logging's: a thread that
 # compiles may want logging's lock, and we wait for that thread.
 os.register_at_fork(
-    before=before_fork,
-    after_in_parent=after_fork,
-    after_in_child=after_fork_in_child,
+    before=before_fork, after_in_parent=after_fork, after_in_child=after_fork_in_child
 )

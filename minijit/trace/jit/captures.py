@@ -455,10 +455,7 @@ capture_rules = {
     types.MethodType: capture_method,
     types.BuiltinFunctionType: capture_builtin,
     functools.partial: capture_partial,
-    tuple: lambda walk, name, value: (
-        tuple,
-        *(walk.key_of(name, v) for v in value),
-    ),
+    tuple: lambda walk, name, value: (tuple, *(walk.key_of(name, v) for v in value)),
 }
 
 

@@ -137,10 +137,7 @@ explanations = {
         "argument {}:",
         "pass the same in each call: an array made with a dtype, or a number",
     ),
-    "passed by": (
-        "argument {}: passed by",
-        "pass it the same way in each call",
-    ),
+    "passed by": ("argument {}: passed by", "pass it the same way in each call"),
     "static": (
         "static argument {}:",
         "each value is traced; unless shapes or Python's `if` need it, do not make it "

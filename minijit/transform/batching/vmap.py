@@ -208,8 +208,7 @@ def elementwise_rule(primitive, lanes, axes, *args, **params):
     }
     axis = used.pop() if len(used) == 1 else 0
     aligned = [
-        align(x, a, n, axis, ndim)
-        for x, a, n in zip(args, axes, one_lane, strict=True)
+        align(x, a, n, axis, ndim) for x, a, n in zip(args, axes, one_lane, strict=True)
     ]
     return primitive.bind(*aligned, **params), axis
 

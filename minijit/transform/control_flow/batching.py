@@ -428,10 +428,9 @@ shape_rules |= {
 }
 eval_rules |= {spread_p: eval_spread, sum_lanes_p: eval_sum_lanes}
 linearize_rules |= linear_in_first(spread_p, sum_lanes_p)
-transpose_rules |= adding({
-    spread_p: spread_transpose,
-    sum_lanes_p: sum_lanes_transpose,
-})
+transpose_rules |= adding(
+    {spread_p: spread_transpose, sum_lanes_p: sum_lanes_transpose}
+)
 batch_rules |= {
     spread_p: spread_batch,
     sum_lanes_p: lambda lanes, axes, x, *, axis: (
@@ -441,11 +440,7 @@ batch_rules |= {
 }
 batch_rules |= {
     inject_p: lambda lanes, axes, *values, case, aval: (
-        inject(
-            case,
-            many_lanes(aval, lanes.size, 0),
-            at_front(lanes, values, axes),
-        ),
+        inject(case, many_lanes(aval, lanes.size, 0), at_front(lanes, values, axes)),
         0,
     ),
     project_p: lambda lanes, axes, union, *, case: (
