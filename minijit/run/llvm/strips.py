@@ -8,7 +8,9 @@ LLVM would find these vectors too.  But it looks for them in tens of passes, and
 each loop three times: for whole vectors, for half ones and for single numbers.  Here
 the last strip reaches back into the one before it.  What it computes again is the same;
 where that would count twice, a mask leaves it out.  And where the next loop soon loads
-what is stored here, what is left is shorter strips: of 9 numbers 8, and 1.
+what is stored here, what is left is shorter strips: of 9 numbers 8, and 1.  Of a loop
+whose length only a run knows, as under a mask such as `j <= i`, the last strip loads
+and stores a part only.
 """
 
 import functools
@@ -29,7 +31,7 @@ from ...compile.schedule.nests import strides_of
 from ..emit import Walker, any_order, total_only, walkers
 from . import vectors as llvm_vectors
 from .extremes import Extreme, start
-from .instructions import c_functions, divisions
+from .instructions import c_functions, divisions, overload
 from .lanes import has_rare_branch, lanes_of
 from .loops import LoopWriter
 from .notes import ACCUMULATED, FEWEST_STEPS
@@ -51,6 +53,7 @@ class Steps(NamedTuple):
       again: whether a step may run twice: it reads nothing that the loop stores.
       stores: all of them; values: the operations that differ from step to step.
       size: bytes of the widest number.
+      masked: whether a part of a strip may load and store no more than that part.
     """
 
     totals: list
@@ -58,6 +61,7 @@ class Steps(NamedTuple):
     stores: list
     values: list
     size: int
+    masked: bool
 
 
 class Plan(NamedTuple):
@@ -67,6 +71,7 @@ class Plan(NamedTuple):
       count: how many steps one strip has.
       totals, again: as of its `Steps`; it is `again` where a last strip reaches back.
       soon: whether what is stored is loaded soon, so that no strip reaches back.
+      masked: as of its `Steps`.
       whole: whether nothing is left for LLVM to find in the loops around.
     """
 
@@ -74,6 +79,7 @@ class Plan(NamedTuple):
     totals: list
     again: bool
     soon: bool
+    masked: bool
     whole: bool
 
 
@@ -96,7 +102,7 @@ def plan_of(walker, loop):
     again = steps.again and not (soon or steps.totals) and isinstance(extent, int)
     around = any(a.kind == "loop" for a in loops_around(walker))
     whole = count >= shortest(steps) or not around
-    return Plan(count, steps.totals, again, soon, whole)
+    return Plan(count, steps.totals, again, soon, steps.masked, whole)
 
 
 def steps_at_once(walker, loop):
@@ -129,7 +135,9 @@ def steps_at_once(walker, loop):
         return None
     if nested and not stored.isdisjoint(a.buffer for a in apart):
         return None
-    return Steps(totals, again, stores, values, size)
+    # Without instructions for them, masks are a branch for each number.
+    masks = vector_bytes() > 16 and all(a.buffer.dtype.itemsize >= 4 for a in varying)
+    return Steps(totals, again, stores, values, size, masks and not apart)
 
 
 def strip_of(walker, loop, steps):
@@ -241,13 +249,23 @@ class Strip(Lanes):
 
     Attributes:
       first: the number of its first step; going: the cells of totals that go on from
-        strip to strip; mask: which steps count, or None if all do.
+        strip to strip; mask: which steps count, or None if all do; is_part: whether
+        there are no others.
     """
+
+    is_part = False
 
     def __init__(self, outer, loop, count, first, going, mask=None):
         super().__init__(outer, loop, count)
         self.first, self.going, self.mask = first, going, mask
         self.cells |= going
+
+    def only(self, steps):
+        """The same of its first steps only, so many that a run knows."""
+        kind, count = self.emitter.type(INDEX), self.in_each_lane(INDEX, steps)
+        self.mask = self.writer.do(f"icmp sgt {kind} {count}, {super().steps()}")
+        self.is_part = True
+        return self
 
     def number(self, lane):
         return self.writer.do(f"add i64 {self.first}, {lane}") if lane else self.first
@@ -300,7 +318,23 @@ class Strip(Lanes):
             self.walk(stmt.body)
             self.values, self.outer.values, self.turned = values, before, {}
 
+    def load_vector(self, buffer, where, count):
+        if not self.is_part:
+            return super().load_vector(buffer, where, count)
+        kind, mask = self.emitter.type(buffer.dtype), self.emitter.type(BOOL)
+        name = f"llvm.masked.load.{overload(self.emitter, buffer.dtype)}.p0"
+        given = ("ptr", where), ("i32", buffer.dtype.itemsize), (mask, self.mask)
+        return self.writer.invoke(name, kind, *given, (kind, "zeroinitializer"))
+
     def store_vector(self, buffer, where, value, streams=False):
+        if self.is_part:
+            name = f"llvm.masked.store.{overload(self.emitter, buffer.dtype)}.p0"
+            kind, mask = self.emitter.type(buffer.dtype), self.emitter.type(BOOL)
+            given = f"{kind} {value}, ptr {where}, i32 {buffer.dtype.itemsize}"
+            declared = f"declare void @{name}({kind}, ptr, i32, {mask})"
+            self.writer.declared[declared] = None
+            self.writer.line(f"call void @{name}({given}, {mask} {self.mask})")
+            return
         if self.mask:
             old = self.as_value(buffer, self.load_vector(buffer, where, self.count))
             value = self.masked(self.emitter.type(buffer.dtype), value, old)
@@ -331,7 +365,8 @@ lane_walkers |= {Step: masked_step}
 
 def walk_strips(walker, loop, plan):
     """A loop in strips; at its end its totals become numbers."""
-    writer, axis, (count, totals, again, soon, _) = walker.emitter, loop.axis, plan
+    writer, axis = walker.emitter, loop.axis
+    count, totals, again, soon, masked, _ = plan
     outside = dict(walker.values)
     first, length = "0", axis.extent
     if span := writer.span(axis):
@@ -376,11 +411,16 @@ def walk_strips(walker, loop, plan):
         more = count - 1 if again else 0
         whole = writer.do(f"add i64 {length}, {more}")
         strips(writer.do(f"udiv i64 {whole}, {count}"))
-    for total in totals:
-        join(walker, lanes, total)
-    if not fixed and not again:
+    part = not fixed and not again
+    if part:
         rest = writer.do(f"urem i64 {length}, {count}")
         done = writer.do(f"sub i64 {end}, {rest}")
+    if part and masked:
+        with writer.branch(writer.do(f"icmp sgt i64 {rest}, 0")):
+            Strip(walker, loop, count, done, going).only(rest).walk(loop.body)
+    for total in totals:
+        join(walker, lanes, total)
+    if part and not masked:
         with writer.loop(None if span else loop, rest) as k:
             walker.values[axis] = writer.do(f"add nuw nsw i64 {done}, {k}")
             walker.block(loop.body)
