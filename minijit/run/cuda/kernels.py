@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from ...compile.control.regions import RegionBuilder
 from ...compile.loops.statements import For, Region, statements
 from ...compile.memory.complex_pairs import origin_of, region_in_pairs
-from ...compile.schedule.place import place
-from ...compile.schedule.placing_rules import NEST, nestable, share_axes
 from ..device import block_totals as block_totals
 from ..device.cuda_llvm import module_of, ptx_of
 from ..device.emitter import print_on_grid
@@ -113,13 +111,8 @@ class BlockBuilder(RegionBuilder):
         self.shared = frozenset()
 
     def add(self, *stmts):
-        """Copies come as plain loops; what a kernel does has been divided before."""
+        """Loops come in the order that is a CPU's: here they are divided."""
         super().add(*map(collapsed, stmts))
-
-    @staticmethod
-    def placed(body):
-        body = tuple(map(collapsed, share_axes(tuple(body))))
-        return place(body, NEST, nestable, tuple)
 
 
 def launch_of_region(region):

@@ -411,16 +411,16 @@ def walk_strips(walker, loop, plan):
         more = count - 1 if again else 0
         whole = writer.do(f"add i64 {length}, {more}")
         strips(writer.do(f"udiv i64 {whole}, {count}"))
-    part = not fixed and not again
-    if part:
+    left = not fixed and not again
+    if left:
         rest = writer.do(f"urem i64 {length}, {count}")
         done = writer.do(f"sub i64 {end}, {rest}")
-    if part and masked:
+    if left and masked:
         with writer.branch(writer.do(f"icmp sgt i64 {rest}, 0")):
             Strip(walker, loop, count, done, going).only(rest).walk(loop.body)
     for total in totals:
         join(walker, lanes, total)
-    if part and not masked:
+    if left and not masked:
         with writer.loop(None if span else loop, rest) as k:
             walker.values[axis] = writer.do(f"add nuw nsw i64 {done}, {k}")
             walker.block(loop.body)
