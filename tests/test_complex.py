@@ -197,11 +197,18 @@ def test_threads_share_complex_numbers():
         agree(f, z, backend="llvm", tolerance=1e-4)
 
 
-def test_large_products_are_four_real_ones():
-    a, b = numbers(2, 40, 50), numbers(50, 60)
-    agree(lambda a, b: (a * 1j) @ b + 1, a, b, tolerance=1e-4)
-    report = mj.explain(lambda a, b: (a * 1j) @ b + 1, a, b)
-    assert [len(report.kernels), len(report.calls)] == [3, 4]
+@pytest.mark.parametrize("shapes, calls", [
+    ("ik,kj->ij:40,50:50,60", 1), ("aibk,kcj->aibcj:2,20,3,30:30,4,10", 1),
+    ("kab,kbm->kam:9,3,79:9,79,84", 1), ("ki,jk->ji:6,5:7,6", 0),
+])  # fmt: skip
+@pytest.mark.parametrize("real", [False, True])
+def test_products_are_real_ones_and_a_large_one_is_one_call(shapes, calls, real):
+    equation, *sizes = shapes.split(":")
+    a, b = (numbers(*map(int, x.split(","))) for x in sizes)
+    b = b.real.copy() if real else b
+    f = lambda a, b: jnp.einsum(equation, a * 1j, b) + 1
+    agree(f, a, b, tolerance=1e-4)
+    assert len(mj.explain(f, a, b).calls) == calls
 
 
 PARTS = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
