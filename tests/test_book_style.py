@@ -198,26 +198,32 @@ from minijit.book.stage import open_chapter
 book = find_book()
 open_chapter(book, book.chapter({k}))
 import minijit
-{before}
-style.matrix({shown})
-for axis in plt.gcf().axes:
-    names = [t.get_text() for t in axis.get_xticklabels()]
-    columns = [t.get_text() for t in axis.get_yticklabels()]
-    for box in axis.patches:
-        x, y = round(box.get_x() + 0.4), round(box.get_y() + 0.4)
-        print(names[x], columns[y], to_hex(box.get_facecolor()))
-    print("columns", *columns, sep="|")
+for change in {changes!r}:
+    exec(change)
+    plt.close("all")
+    style.matrix({shown})
+    for axis in plt.gcf().axes:
+        names = [t.get_text() for t in axis.get_xticklabels()]
+        columns = [t.get_text() for t in axis.get_yticklabels()]
+        for box in axis.patches:
+            x, y = round(box.get_x() + 0.4), round(box.get_y() + 0.4)
+            print(names[x], columns[y], to_hex(box.get_facecolor()))
+        print("columns", *columns, sep="|")
+    print()
 """
 
 
-def matrix(k: int, shown: int, before: str = "") -> list[str]:
-    """What the matrix shows in a process that has chapter k open."""
-    code = MATRIX.format(k=k, shown=shown, before=before)
-    return in_a_process(code).splitlines()
+def matrices(k: int, shown: int, *changes: str) -> list[list[str]]:
+    """What the matrix shows after each change, in a process that has chapter k open."""
+    told = in_a_process(MATRIX.format(k=k, shown=shown, changes=changes))
+    return [part.splitlines() for part in told.strip().split("\n\n")]
 
 
 def test_the_matrix_is_read_off_the_tables():
-    found = matrix(8, 7)
+    removed = "from minijit.transform.derivatives import linearize as l; "
+    removed += "from minijit.trace import "
+    removed += "primitives as p; del l.linearize_rules[p.sin_p]"
+    found, less = matrices(8, 7, "", removed)
     at_seven = {tuple(line.split()) for line in found if not line.startswith("col")}
     assert ("sin", "eval", style.PRIMAL) in at_seven
     assert ("sin", "linearize", style.TANGENT) in at_seven, "new in chapter 7"
@@ -225,10 +231,7 @@ def test_the_matrix_is_read_off_the_tables():
     assert {column for _, column, _ in at_seven} == {"eval", "shape", "linearize"}
     later = "transpose (chapter 8)|batch (chapter 9)|lower (chapter"
     assert later in found[-1]
-    removed = "from minijit.transform.derivatives import linearize as l; "
-    removed += "from minijit.trace import "
-    removed += "primitives as p; del l.linearize_rules[p.sin_p]"
-    gone = at_seven - {tuple(line.split()) for line in matrix(8, 7, removed)}
+    gone = at_seven - {tuple(line.split()) for line in less}
     assert gone == {("sin", "linearize", style.TANGENT)}
 
 

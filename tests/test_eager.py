@@ -271,6 +271,8 @@ def test_long_sums_and_extremes_of_all_axes(shape, axes, dtype):
 
 def test_extremes_of_many_and_a_number():
     """0.0 is larger than -0.0, and NaN is either's extremum."""
+    pairs = jnp.array([[0.0, -0.0], [-0.0, 0.0]])
+    assert np.signbit(pairs.min(1)).all() and not np.signbit(pairs.max(1)).any()
     values = np.tile(np.float32([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan]), 2000)
     for number in (0.0, -0.0, 1.0, np.inf, -np.inf, np.nan):
         for ours, theirs in ((jnp.maximum, np.maximum), (jnp.minimum, np.minimum)):
