@@ -203,7 +203,7 @@ class TileWriter(ProductWriter):
                 right = self.at(b, (k0, "%b_row"), (j0, "%b_column"))
                 masks = [self.mask(width, self.lanes * v) for v in (0, 1)]
                 narrow = self.do(f"icmp sle i64 {width}, {self.lanes}")
-                right = self.rows_of(right, width, depth, m, masks, narrow)
+                right = self.rows_of(right, width, depth, m, masks)
                 with self.blocks(m, self.rows) as (i0, height, _):
                     lefts = self.at(left, (i0, "%a_row"))
                     outs = self.at(out, (i0, "%out_row"), (j0, 1))
@@ -234,7 +234,7 @@ class TileWriter(ProductWriter):
             otherwise()
             self.tile(self.rows, vectors, *given)
 
-    def rows_of(self, start, width, depth, m, masks, narrow):
+    def rows_of(self, start, width, depth, m, masks):
         """Rows of the right factor, side by side: (where, from one to the next).
 
         A panel of them, but if few tiles read it and no row ends amid a vector the rows
@@ -249,17 +249,11 @@ class TileWriter(ProductWriter):
             self.set(step, "%b_row")
             otherwise()
             with self.loop(None, depth) as i:
-                self.copy(start, i, 0, masks)
-                with self.branch(narrow) as wide:
-                    wide()
-                    self.copy(start, i, 1, masks)
+                for v, mask in enumerate(masks):
+                    here = self.at(start, (i, "%b_row"), (self.lanes, v))
+                    there = self.at("%panel", (i, self.width), (self.lanes, v))
+                    self.to_room(self.load_masked(here, mask), there)
         return self.get(where), self.get(step)
-
-    def copy(self, start, row, v, masks):
-        """A vector of the panel, from a row that lies along memory."""
-        where = self.at(start, (row, "%b_row"), (self.lanes, v))
-        found = self.load_masked(where, masks[v])
-        self.to_room(found, self.at("%panel", (row, self.width), (self.lanes, v)))
 
     # A tile.
 
@@ -310,7 +304,7 @@ class TileWriter(ProductWriter):
 class TurnedTileWriter(TileWriter):
     """The same where it is columns of `b` that lie along memory."""
 
-    def rows_of(self, start, width, depth, m, masks, narrow):
+    def rows_of(self, start, width, depth, m, masks):
         with self.blocks(width, self.lanes) as (j0, columns, _):
             with self.blocks(depth, self.lanes) as (i0, count, _):
                 block = self.at(start, (j0, "%b_column"), (i0, 1))
