@@ -77,7 +77,7 @@ def flip(text: str) -> str:
 def test_a_character_changed_in_the_library_is_found(copied: Book, chapter: Chapter):
     found = list(functions(copied, chapter))
     assert found
-    for file, key, _, last in found[:: max(1, len(found) // 3)]:
+    for file, key, _, last in found[:: max(1, len(found) // 2)]:
         path = copied.root / file
         before = path.read_text()
         lines = before.split("\n")
@@ -95,7 +95,7 @@ def test_a_character_changed_in_a_cell_is_found(copied: Book, chapter: Chapter):
     path = copied.notebook(chapter)
     before = path.read_text()
     count = len(list(build_cells(load(path))))
-    for n in range(0, count, max(1, count // 3)):
+    for n in range(0, count, max(1, count // 2)):
         notebook = load(path)
         cell = list(build_cells(notebook))[n]
         edit_cell(cell)
