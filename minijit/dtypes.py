@@ -5,11 +5,19 @@ import numpy as _np
 from .ops.prng import prng_key as prng_key
 from .trace.api import calls
 from .trace.dtypes import (
+    ExtendedDtype as _ExtendedDtype,
     TypePromotionError as TypePromotionError, bfloat16 as bfloat16,
-    canonicalize_dtype as canonicalize_dtype, extended as extended, finfo as finfo,
+    canonicalize_dtype as _canonicalize_dtype, extended as extended, finfo as finfo,
     float0 as float0, iinfo as iinfo, issubdtype as issubdtype,
     promote_types as promote_types, result_type as result_type,
 )
+
+
+def canonicalize_dtype(dtype, allow_extended_dtype=False):
+    """The dtype that an array of it has: without `enable_x64` the 32-bit version."""
+    if isinstance(dtype, _ExtendedDtype) and not allow_extended_dtype:
+        raise ValueError(f"{dtype} has no NumPy version: allow_extended_dtype keeps it")
+    return _canonicalize_dtype(dtype)
 
 
 def itemsize_bits(dtype):

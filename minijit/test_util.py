@@ -95,12 +95,9 @@ def inner(xs, ys):
 def limits(args, atol, rtol):
     """The tolerances that were given, for all or for some dtypes, or JAX's."""
     name = widest(args).name
-    found = {"atol": tolerances.get(name, 1e-1), "rtol": tolerances.get(name, 1e-1)}
-    for which, given in (("atol", atol), ("rtol", rtol)):
-        if isinstance(given, dict):
-            given = {np.dtype(key).name: x for key, x in given.items()}.get(name)
-        found[which] = found[which] if given is None else given
-    return found
+    default = tolerances.get(name, 1e-1)
+    given = {"atol": atol, "rtol": rtol}
+    return {key: for_dtypes(x, [name], default) for key, x in given.items()}
 
 
 def check_jvp(f, f_jvp, args, atol=None, rtol=None, eps=None, err_msg="", seed=0):
@@ -178,6 +175,34 @@ def check_grads(
                 check(floats_of(inner), args, order - 1, [*path, mode])
 
     check(f, args, order, [])
+
+
+def check_close(xs, ys, atol=None, rtol=None, err_msg=""):
+    """Compare two trees of arrays, by default to the digits of the less exact ones.
+
+    As `jax._src.public_test_util.check_close`, which tests of libraries use: a
+    tolerance counts once for each element.
+    """
+
+    def close(x, y):
+        x, y = map(to_numpy, (x, y))
+        exact = {"complex64": 1e-6, "float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-2}
+        exact |= {"float64": 1e-15, "complex128": 1e-15}
+        names = [a.dtype.name for a in (x, y)]
+        default = max(exact.get(name, 0) for name in names)
+        rtols, atols = (for_dtypes(t, names, default) * x.size for t in (rtol, atol))
+        assert x.shape == y.shape, err_msg
+        np.testing.assert_allclose(x, y, rtols, atols, err_msg=err_msg)
+
+    tree_map(close, xs, ys)
+
+
+def for_dtypes(tolerance, names, default):
+    """A tolerance that was given, for all or for some dtypes, or else the default."""
+    if isinstance(tolerance, dict):
+        given = {np.dtype(key).name: x for key, x in tolerance.items()}
+        return max(given.get(name, default) for name in names)
+    return default if tolerance is None else tolerance
 
 
 def floats_of(f):

@@ -89,6 +89,60 @@ def test_of_a_residual_there_are_zeros_only():
         jnp.zeros((3,), union.dtype)
 
 
+no_arrays = {
+    "select": lambda a: lax.select(True, a, a), "stack": lambda a: jnp.stack([a, a]),
+    "add": lambda a: a + a, "double": lambda a: 2 * a, "eq": lambda a: a == a,
+    "neg": lambda a: -a, "index": lambda a: a[None], "sum": jnp.sum,
+}  # fmt: skip
+
+
+def test_what_residuals_refuse_says_what_they_are():
+    union = next(a for a in mj.tree.leaves(linear_part(1.0)) if a.dtype.kind == "O")
+    for function in no_arrays.values():
+        for call in (function, mj.jit(function)):
+            with pytest.raises((TypeError, ValueError), match="keeps for its deriv"):
+                call(union)
+
+
+def test_a_residual_or_nothing():
+    leaves, tree = mj.tree.flatten(linear_part(1.0))
+    chosen = lambda p: [jnp.where(p, a, 0) for a in leaves]
+    for choose in (chosen, mj.jit(chosen)):
+        linear = [mj.tree.unflatten(tree, choose(p)) for p in (True, False)]
+        found = [f(2.0) for f in linear]
+        np.testing.assert_allclose(found, [2 * np.cos(1.0), 0.0], rtol=1e-6)
+
+
+def test_rules_are_given_arrays_for_numbers():
+    """Libraries ask them for `astype` and `shape`; a bool stays a bool, as in JAX."""
+    seen = []
+    note = lambda *xs: seen.append(xs) or xs[0]
+    with_rule = [mj.custom_jvp(note), mj.custom_vjp(note)]
+    with_rule.append(mj.custom_batching.custom_vmap(note))
+    with_rule[0].defjvp(lambda xs, ts: (note(*xs), ts[0]))
+    with_rule[1].defvjp(lambda *xs: (note(*xs), None), lambda kept, ct: (ct,) * 4)
+    for f in with_rule:
+        f(2.0, 3, np.ones(2, np.float32), True)
+    mj.grad(with_rule[0])(2.0, 3, np.ones(2, np.float32), True)
+    assert len(seen) == 4
+    for x, n, array, flag in seen:
+        assert x.aval.weak_type and n.aval.weak_type and flag is True
+        assert array.aval == mj.core.ShapedArray((2,), np.float32)
+
+
+def test_names_that_tests_of_libraries_ask():
+    check_close = mj.test_util.check_close
+    check_close({"a": jnp.ones(3)}, {"a": np.ones(3) + 2e-6})
+    for options in ({}, {"rtol": {jnp.float32: 1e-6}, "atol": 0.0}):
+        with pytest.raises(AssertionError):
+            check_close(jnp.ones(3), np.ones(3) + 2e-5, **options)
+    check_close(jnp.ones(3), np.ones(3, np.float32) * 1.01, rtol={jnp.float32: 1e-2})
+    key = mj.random.key(0).dtype
+    assert mj.dtypes.canonicalize_dtype(key, allow_extended_dtype=True) == key
+    with pytest.raises(ValueError, match="allow_extended_dtype"):
+        mj.dtypes.canonicalize_dtype(key)
+
+
 @pytest.mark.parametrize("jit", [lambda f: f, mj.jit])
 def test_host_functions_pass_residuals_by(jit):
     """Equinox's `error_if` promises a host function's result in the place of any."""

@@ -341,18 +341,23 @@ def test_each_kernel_is_read_once_however_many_carries_ask(monkeypatch):
     assert len(read) == len(set(read))
 
 
-def test_a_kernel_of_many_carries_is_looked_through_once_for_each(monkeypatch):
+def test_a_kernel_of_many_carries_is_looked_through_once(monkeypatch):
     """As the state of an environment is, all of which one kernel writes."""
     step = lambda *ts: [t * 0.5 + jnp.sin(ts[0]) for t in ts]
     closed = simplify(mj.make_jaxpr(step)(*[jnp.ones(N)] * 12))
     program = lower(closed, "step")
-    asked, reads_first = [], overwriting.reads_before_it_writes
-    monkeypatch.setattr(
-        overwriting,
-        "reads_before_it_writes",
-        lambda body, *pair: asked.append(pair) or reads_first(body, *pair),
-    )
+    asked, made = [], []
+
+    class Counted(overwriting.Reading):
+        def __init__(self, body):
+            super().__init__(made.append(body) or body)
+
+        def ends_before(self, *pair):
+            return super().ends_before(*(asked.append(pair) or pair))
+
+    monkeypatch.setattr(overwriting, "Reading", Counted)
     pairs = list(zip(program.inputs, program.outputs, strict=True))
     found = overwriting.plan(program, pairs, {})
     assert found.pairs == pairs and len(program.body) == 2
     assert len(asked) == len(set(asked)) == len(pairs)
+    assert len(made) == len(program.body)

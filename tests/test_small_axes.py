@@ -204,6 +204,20 @@ def test_one_lane_that_only_adds_up_is_loops():
     assert lines[4] <= lines[9]
 
 
+def test_hashes_count_what_they_cost():
+    """Random keys are pairs of words, of 120 additions each: written out, the steps of
+    an environment took JAX's time to compile one and a half times, by loops a third."""
+
+    def rolled(key):
+        one, two = (mj.random.randint(k, (2,), 0, 13) for k in mj.random.split(key))
+        far = mj.random.randint(key, (), 0, 4)
+        return jnp.where((one == two).all(), one, two) + far
+
+    many = mj.vmap(lambda key: sum(map(rolled, mj.random.split(key, 4))))
+    rules = {d.rule for d in program_of(many, np.zeros((8, 2), "u4")).decisions}
+    assert "large block" in rules and "block" not in rules
+
+
 # ---- ChaCha20
 
 

@@ -90,6 +90,7 @@ single_names = {
     "_src.ad_checkpoint.saved_residuals": "ad_checkpoint:residual_pairs",
     "_src.distributed.global_state": "jax_modules:global_state",
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
+    "_src.public_test_util.check_close": "test_util:check_close",
     "_src.tree_util._registry": "jaxcompat.attributes:node_types",
     "_src.tree_util.broadcast_prefix": "trace.trees.tools:broadcast_prefix",
     "_src.tree_util.equality_errors": "trace.trees.tools:equality_errors",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..trace import dtypes, primitives, slicing
+from ..trace.array import aval_of
 from ..trace.base.config import config
 from ..trace.core import Tracer
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
@@ -369,7 +370,13 @@ def full_of_type(shape, value, whole):
     return tangents.zeros(whole)
 
 
+def where_of_type(condition, x, y):
+    """A residual x, or another one, where a condition of no axes holds; 0 is a zero."""
+    y = full_of_type(x.shape, y, aval_of(x)) if dtypes.is_python_scalar(y) else y
+    return cond(condition, lambda: x, lambda: y)
+
+
 later |= {
     "full_of_type": full_of_type,
-    "where_of_type": lambda condition, x, y: cond(condition, lambda: x, lambda: y),
+    "where_of_type": where_of_type,
 }

@@ -88,6 +88,15 @@ def carried_type(dtype):
     return metadata and metadata.get("type")
 
 
+def described(dtype):
+    """A dtype's name, for an error; and of what has no elements, what it is."""
+    kind = carried_type(dtype)
+    return dtype.name if kind is None else (
+        f"object (it stands for {kind}, which a branch or a loop keeps for its "
+        "derivative: that is no array, and may be handed on, or chosen by jnp.where)"
+    )
+
+
 def canonicalize_dtype(dtype):
     """The dtype, or without `enable_x64` its 32-bit version, as a NumPy dtype."""
     try:
@@ -198,7 +207,8 @@ def node_of(dtype, weak_type):
     if dtype == float0:
         raise TypeError("float0s do not support any operations by design")
     if dtype not in dtype_names:
-        raise ValueError(f"dtype={dtype!r} is not a valid dtype for type promotion.")
+        kind = repr(dtype) if carried_type(dtype) is None else described(dtype)
+        raise ValueError(f"dtype={kind} is not a valid dtype for type promotion.")
     return weak_nodes[family_of[dtype]] if weak_type else dtype_names[dtype]
 
 

@@ -41,7 +41,7 @@ def check_kind(name, dtype, kind, where=""):
     if not is_kind(dtype, kind):
         names = ", ".join(k.__name__ for k in kind)
         raise TypeError(
-            f"{name} does not accept dtype {dtype.name}{where}. "
+            f"{name} does not accept dtype {dtypes.described(dtype)}{where}. "
             f"Accepted dtypes{where} are subtypes of {names}."
         )
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from ..trace.array import aval_of
 from ..trace.core import Array
+from ..trace.dtypes import described
 from .tangents import zeros
 
 
@@ -24,6 +25,9 @@ class Opaque:
 
     def strip_weak_type(self):
         return self
+
+    def update(self, **changes):
+        raise TypeError(f"arrays are not of dtype {described(self.dtype)}")
 
 
 class OpaqueValue(Array):

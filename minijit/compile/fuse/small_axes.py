@@ -85,6 +85,7 @@ class Axes:
       known: {variable: NumPy array} of the constants, also where loops are given them.
       taken: the results of gathers and their like, whose index is an array.
       terms: {variable: how many terms its totals have}, of those that have any.
+      costs: {variable: what an element of it costs}.
       mixing: {equation: the axes that it mixes}.
       renamed: the variables whose elements are others' elements: they cost nothing.
     """
@@ -93,7 +94,7 @@ class Axes:
         self.axes, self.lands = Sets(), Sets()
         self.mixed, self.moved, self.vars, self.links = set(), set(), {}, []
         self.known, self.taken = dict(zip(jaxpr.constvars, consts, strict=True)), set()
-        self.names, self.terms, self.large = {}, {}, {}
+        self.names, self.terms, self.large, self.costs = {}, {}, {}, {}
         self.mixing, self.renamed, self.permuted = defaultdict(list), set(), set()
         self.read(jaxpr)
         mixed = {self.axes.of(axis) for axis in self.mixed}
@@ -159,8 +160,9 @@ class Axes:
         """What a lane takes if all that is mixed is written out.
 
         Returns:
-          How many operations, where each term of a total counts as several; and, if
-          there is one lane only, how long the rows are that they are on, on average.
+          How many operations, in additions, where each term of a total counts as
+          several; and, if there is one lane only, how long the rows are that they are
+          on, on average.
         """
         found, rows, lanes = 0, [], False
         for var, small in self.small.items():
@@ -170,8 +172,9 @@ class Axes:
                 if var not in self.renamed:
                     rows.append(max(own))
                     terms = self.terms.get(var, 1)
-                    weight = config.fusion.block_term if terms > 1 else 1
-                    found += math.prod(own) * terms * weight
+                    total = terms * config.fusion.block_term
+                    cost = total if terms > 1 else max(self.costs.get(var, 1), 1)
+                    found += math.prod(own) * cost
         return found, None if lanes else sum(rows) / max(len(rows), 1)
 
     def read(self, jaxpr):
@@ -239,6 +242,7 @@ class Axes:
     def element(self, eqn, row):
         """What an element of an equation's result is made of."""
         out, = eqn.outvars
+        self.costs[out] = row.cost
         if not (row.cost or row.total):
             self.renamed.add(out)
         if self.is_masked(eqn):

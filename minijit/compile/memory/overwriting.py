@@ -15,7 +15,9 @@ kernel that does both may read of the old one the element that it writes; otherw
 is parted, and what it reads is computed early, into memory of the size of the update.
 """
 
+import functools
 import math
+import operator
 from collections import defaultdict
 from dataclasses import replace
 
@@ -33,9 +35,9 @@ from ..schedule.place import placed
 from ..schedule.shared_loops import after_loop
 
 
-def loaded_by(exprs, names=()):
-    """The buffers that expressions load from, but for those that have names."""
-    return {e.buffer for e in postorder(exprs, names) if isinstance(e, Load)}
+def loaded_by(exprs):
+    """The buffers that expressions load from."""
+    return {e.buffer for e in postorder(exprs) if isinstance(e, Load)}
 
 
 def copied_by(stmt):
@@ -160,8 +162,10 @@ class Overwriting:
     def reads_first(self, kernel, old, new):
         key = kernel, old, new
         if key not in self.known:
-            body = placed_once(kernel, self.known)
-            self.known[key] = reads_before_it_writes(body, old, new)
+            what = "reading", kernel
+            if what not in self.known:
+                self.known[what] = Reading(placed_once(kernel, self.known))
+            self.known[key] = self.known[what].ends_before(old, new)
         return self.known[key]
 
     def call_overwrites(self, call, pairs):
@@ -201,34 +205,73 @@ def dependences(body, touched=touched_by):
     return before
 
 
-def reads_before_it_writes(body, old, new):
-    """Whether placed statements read of `old` nothing that they have written over.
+class Reading:
+    """What placed statements load: one walk tells it, however many pairs ask.
 
-    That is so if the one store into `new` is in no loop, or stores in each step what
-    no other one reads; and if what is read after it has a name by then.
+    Attributes:
+      body, inside: the statements, and with them those in their loops and branches.
+      loads: the `Load`s that they are computed from, in the order of their bits.
+      reach: {expression: which loads it needs, as a number with a bit for each}.
     """
-    inside = statements(body)
-    stores = [s for s in inside if isinstance(s, Store) and s.buffer is new]
-    copies = [s for s in stores if copied_by(s) is old]
-    inside = [s for s in inside if s not in copies]
-    stores = [s for s in stores if s not in copies]
-    if len(stores) != 1:
+
+    def __init__(self, body):
+        self.body, self.inside = body, statements(body)
+        self.loads, self.reach = [], {}
+        for expr in postorder(expressions(body)):
+            needed = self.needed(expr.children())
+            if isinstance(expr, Load):
+                needed |= 1 << len(self.loads)
+                self.loads.append(expr)
+            self.reach[expr] = needed
+
+    def needed(self, exprs):
+        """The loads that expressions need, as bits."""
+        return functools.reduce(operator.or_, (self.reach[e] for e in exprs), 0)
+
+    def of(self, buffers):
+        """The loads from some buffers, as bits."""
+        return sum(1 << k for k, e in enumerate(self.loads) if e.buffer in buffers)
+
+    def computes(self, exprs, bits, names):
+        """Whether expressions need some loads otherwise than by way of `names`."""
+        todo, seen = list(exprs), set(names)
+        while todo:
+            expr = todo.pop()
+            if expr not in seen and self.reach[expr] & bits:
+                if self.reach[expr] & bits & ~self.needed(expr.children()):
+                    return True
+                seen.add(expr)
+                todo += expr.children()
         return False
-    store, = stores
-    at, axes = inside.index(store), axes_around(body, store)
-    loads = [e for e in postorder(expressions(inside)) if isinstance(e, Load)]
-    if axes and any(e.index != store.index for e in loads if e.buffer is old):
-        return False
-    if {*axes} - set().union(*(told_by(index, axes) for index in store.index)):
-        return False
-    written = {s.buffer for s in inside if isinstance(s, Store)}
-    if axes and loaded_by(store.index) & {old, *written}:
-        return False
-    # What gets its name after the store, or another time, is computed after it.
-    early, late = inside[:at], inside[at + 1 :]
-    names = {s.expr for s in early if isinstance(s, Let)}
-    names -= {s.expr for s in late if isinstance(s, Let)}
-    return old not in loaded_by(expressions(late), names)
+
+    def ends_before(self, old, new):
+        """Whether nothing of `old` is read that has been written over.
+
+        That is so if the one store into `new` is in no loop, or stores in each step
+        what no other one reads; and if what is read after it has a name by then.
+        """
+        copies = [s for s in self.inside if copied_by(s) is old and s.buffer is new]
+        inside = [s for s in self.inside if s not in copies]
+        stores = [s for s in inside if isinstance(s, Store)]
+        if sum(s.buffer is new for s in stores) != 1:
+            return False
+        store = next(s for s in stores if s.buffer is new)
+        at, axes = inside.index(store), axes_around(self.body, store)
+        early, late = inside[:at], inside[at + 1 :]
+        bits = self.of({old})
+        read = self.needed(expressions([s for s in self.body if s not in copies]))
+        loads = [e for k, e in enumerate(self.loads) if read & bits & 1 << k]
+        if axes and any(e.index != store.index for e in loads):
+            return False
+        if {*axes} - set().union(*(told_by(index, axes) for index in store.index)):
+            return False
+        written = self.of({old, *(s.buffer for s in stores)})
+        if axes and self.needed(store.index) & written:
+            return False
+        # What gets its name after the store, or another time, is computed after it.
+        names = {s.expr for s in early if isinstance(s, Let)}
+        names -= {s.expr for s in late if isinstance(s, Let)}
+        return not self.computes(expressions(late), bits, names)
 
 
 def axes_around(body, target):

@@ -24,6 +24,7 @@ from ...trace.array import aval_of, shape_rules
 from ...trace.base.errors import HERE
 from ...trace.core import Array, Primitive, current_trace, eval_rules
 from ...trace.jaxprs.jaxpr import staging_rules, trace_to_jaxpr
+from ...trace.primitives import as_array
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..batching.vmap import batch_jaxpr, batch_rules, lane_types, lanes_at, vmap_flat
 from ..closed_jaxprs import fill, present
@@ -67,6 +68,7 @@ class custom_vmap(CustomFunction):
     def __call__(self, *args, **kwargs):
         args = self.resolve(args, kwargs)
         leaves, in_tree = tree_flatten(args)
+        leaves = [x if type(x) is bool else as_array(x) for x in leaves]
         flat = FlatFunction(self.fun, in_tree)
         call = partial(self.apply_rule, in_tree, flat)
         rule = Rule(function_name(self.fun), function_source(self.fun), call)

@@ -144,7 +144,10 @@ class CustomFunction(Generic[Args, Result]):
         return {i % len(args) for i in self.nondiff}
 
     def flatten(self, args):
-        """-> (leaves, structure) of arguments, all of which must be arrays."""
+        """-> (leaves, structure) of arguments, all of which must be arrays.
+
+        Numbers become arrays, as they would within a trace; a bool is one's own.
+        """
         leaves, tree = tree_flatten(args)
         for x in leaves:
             try:
@@ -157,7 +160,7 @@ class CustomFunction(Generic[Args, Result]):
                     f"{function_name(self.fun)} has a custom derivative rule, and so "
                     f"takes arrays: {error}{HERE}{advice}"
                 ) from None
-        return leaves, tree
+        return [x if type(x) is bool else lax.as_array(x) for x in leaves], tree
 
     def ask(self, f, *args):
         """Call the user's function or rule; what it may not capture is explained."""
