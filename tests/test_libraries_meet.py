@@ -137,6 +137,11 @@ def test_names_that_tests_of_libraries_ask():
         with pytest.raises(AssertionError):
             check_close(jnp.ones(3), np.ones(3) + 2e-5, **options)
     check_close(jnp.ones(3), np.ones(3, np.float32) * 1.01, rtol={jnp.float32: 1e-2})
+    from minijit.jaxcompat.lax_internals import to_complex_dtype
+
+    assert to_complex_dtype(np.int32) == to_complex_dtype(np.float64) == np.complex64
+    with mj.enable_x64():
+        assert to_complex_dtype(np.int64) == to_complex_dtype("f8") == np.complex128
     key = mj.random.key(0).dtype
     assert mj.dtypes.canonicalize_dtype(key, allow_extended_dtype=True) == key
     with pytest.raises(ValueError, match="allow_extended_dtype"):

@@ -77,6 +77,7 @@ sources |= {
 single_names = {
     "_jax.PjitFunction": "trace.jit.jit:JitFunction",
     "_src.dispatch.wait_for_tokens": "jaxcompat.plain_answers:effects_barrier",
+    "_src.dtypes.to_complex_dtype": "jaxcompat.lax_internals:to_complex_dtype",
     "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
     "__version__": "jax_modules:version",
     "__version_info__": "jax_modules:version_info",

@@ -27,6 +27,13 @@ def _convert_element_type(operand, new_dtype=None, weak_type=False, **options):
     return primitives.convert(operand, new_dtype, weak_type)
 
 
+def to_complex_dtype(dtype):
+    """complex128 for the dtypes of 64 bits that numbers with a point have, or get."""
+    dtype = dtypes.canonicalize_dtype(dtype)
+    wide = dtype == np.complex128 or (dtype.itemsize == 8 and dtype.kind != "c")
+    return np.dtype("complex128" if wide else "complex64")
+
+
 def promote_dtypes(*args):
     """The arguments in the dtype that they promote to together."""
     return core.promote_dtypes(args)
