@@ -585,6 +585,7 @@ without(
     "it names an axis of a vmap that is not around it",
 )
 without("debug_callback io_callback pure_callback", "it calls back into Python")
+without("largest", "compiling makes it of top_k: no program that is traced has it")
 unsupported[checks.check_p] = "experimental.checkify takes it out of a program"
 without("custom_vjp_linear", "only its transpose is known: it has a rule of its own")
 without("treeverse", "it finds out as it runs which steps to run again")
