@@ -92,10 +92,14 @@ def fold_mul(x, y):
 def fold_floordiv(x, y):
     """Part by part: (i * 8 + j) // 4 is i * 2 + j // 4.
 
-    And digit by digit: if j is less than 4, (i * 4 + j) // 12 is i // 3.
+    And digit by digit: if j is less than 4, (i * 4 + j) // 12 is i // 3.  A digit is cut
+    off last: i % 12 // 4 is i // 4 % 3.
     """
     if y.value == 1:
         return x
+    size = digit_of(x)[-1]
+    if size and size % y.value == 0:
+        return op("mod", op("floordiv", x.args[0], y), as_index(size // y.value))
     multiple, rest = split_multiple(x, y.value)
     if multiple:
         return op("add", multiple, op("floordiv", rest, y))
@@ -108,10 +112,13 @@ def fold_floordiv(x, y):
 def fold_mod(x, y):
     """What `floordiv` leaves: (i * 8 + j) % 4 is j % 4.
 
-    If j is less than 4, (i * 4 + j) % 12 is i % 3 * 4 + j.
+    If j is less than 4, (i * 4 + j) % 12 is i % 3 * 4 + j; and i % 12 % 4 is i % 4.
     """
     if x.bounds[0] >= 0 and x.bounds[1] < y.value:
         return x
+    size = digit_of(x)[-1]
+    if size and size % y.value == 0:
+        return op("mod", x.args[0], y)
     multiple, rest = split_multiple(x, y.value)
     if multiple:
         return op("mod", rest, y)
