@@ -107,6 +107,14 @@ def test_index_algebra():
     middle = op("mod", op("floordiv", flat, n(3)), n(5))
     again = op("add", op("mul", middle, n(3)), op("mod", flat, n(3)))
     assert again is op("mod", flat, n(15))
+    # Digits of digits, as those of an array that was turned and reshaped.
+    long = Axis(480)
+    last = op("mod", long, n(24))
+    digit = op("mod", op("floordiv", long, n(4)), n(6))
+    assert op("floordiv", last, n(4)) is digit
+    assert op("mod", last, n(6)) is op("mod", long, n(6))
+    wide = op("mul", op("mod", op("floordiv", long, n(24)), n(5)), n(6))
+    assert op("add", wide, digit) is op("mod", op("floordiv", long, n(4)), n(30))
     assert op("max", op("min", i, n(3)), n(0)) is i
     assert op("lt", i, n(4)) is Const(True, BOOL)
     assert op("ge", i, n(4)) is Const(False, BOOL)

@@ -92,8 +92,8 @@ def fold_mul(x, y):
 def fold_floordiv(x, y):
     """Part by part: (i * 8 + j) // 4 is i * 2 + j // 4.
 
-    And digit by digit: if j is less than 4, (i * 4 + j) // 12 is i // 3.  A digit is cut
-    off last: i % 12 // 4 is i // 4 % 3.
+    And digit by digit: if j is less than 4, (i * 4 + j) // 12 is i // 3.  A digit is
+    cut off last: i % 12 // 4 is i // 4 % 3.
     """
     if y.value == 1:
         return x
