@@ -288,14 +288,14 @@ def in_digits(axes, stores):
         for j in 64: y[j] = x[j // 2]         for q in 32:
                                                 for r in 2: y[q * 2 + r] = x[q]
 
-    An outermost one around others stays: it is for several cores, and its digits are
-    computed once in each of its steps.
+    An outermost one around others keeps enough steps for several cores.
     """
-    done, todo = axes[:-1][:1], [*reversed(axes[1:] or axes)]
+    done, todo = [], [*reversed(axes)]
     while todo:
         axis = todo.pop()
         size = size_of_digits(axis, (*stores, *loads_of(stores)))
-        if size is None:
+        outermost = not done and len(axes) > 1
+        if size is None or outermost and axis.extent // size < SHORT:
             done.append(axis)
             continue
         high, low, number = two_digits(axis, size)
