@@ -294,6 +294,7 @@ def in_digits(axes, stores):
     while todo:
         axis = todo.pop()
         size = size_of_digits(axis, (*stores, *loads_of(stores)))
+        # It is shared among cores: a few steps could not be shared evenly.
         outermost = not done and len(axes) > 1
         if size is None or outermost and axis.extent // size < SHORT:
             done.append(axis)
