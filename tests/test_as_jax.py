@@ -13,6 +13,12 @@ pytestmark = [pytest.mark.chapter(25), pytest.mark.usefixtures("without_jax")]
 
 
 def test_modules_and_names_are_minijits():
+    def asked(x):
+        return bool(jnp.asarray(False))
+
+    def doubt(i, x):
+        return x + asked(x)
+
     with minijit.as_jax():
         import jax
         import jax.numpy as jnp
@@ -52,9 +58,17 @@ def test_modules_and_names_are_minijits():
         assert isinstance(jax.devices()[0], xla_client.Device)
         assert jax.interpreters.xla.canonicalize_dtype_handlers
         assert "jit" in dir(jax) and "sin" in jnp.__all__
+        # Code for several kinds of arrays (SciPy's) knows `jax.numpy` by its name, and
+        # asks a number made in a traced function whether it is known.
+        assert jnp.ones(3).__array_namespace__() is jnp
+        assert not jnp.asarray(False) and jax.grad(lambda x: x * asked(x))(1.0) == 0
+        for f in asked, jax.vmap(asked), lambda x: lax.fori_loop(0, 1, doubt, x):
+            with pytest.raises(jax.errors.TracerBoolConversionError):
+                jax.jit(f)(jnp.ones(2))
         names: dict = {}
         exec("from jax.numpy import *", names)
         assert names["cos"] is jnp.cos
+    assert minijit.numpy.ones(3).__array_namespace__() is minijit.numpy
 
 
 def test_a_distribution_is_a_module():

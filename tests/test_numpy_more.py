@@ -104,6 +104,7 @@ def test_type_errors(call, message):
     (lambda: jnp.concatenate([1.0, 2.0]), "Zero-dimensional arrays cannot be concat"),
     (lambda: jnp.stack([jnp.ones(2), jnp.ones(3)]), "must have the same shape"),
     (lambda: jnp.array([1, None]), "None is not a valid value for jnp.array"),
+    (lambda: jnp.array(None), "None is not a valid value for jnp.array"),
     (lambda: jnp.array([[1, 2], [3]]), "inhomogeneous"),
     (lambda: jnp.broadcast_to(jnp.ones(3), (2,)), "requested type=float32.2."),
     (lambda: jnp.broadcast_shapes((2,), (3,)), "Incompatible shapes for broadcasting"),

@@ -1,4 +1,8 @@
-"""`jax.make_jaxpr`: what a function captures becomes constants, scalars as well.
+"""Constants within traced functions: JAX traces what is known as well.
+
+    jax.jit(lambda x: x if jnp.asarray(False) else -x)  # JAX: an error; minijit: -x
+
+    `jax.make_jaxpr`: what a function captures becomes constants, scalars as well.
 
     scale = jnp.array(2.0)
     jax.make_jaxpr(lambda x: scale * x)(1.0).consts     # (2.0,); minijit: a literal
@@ -6,10 +10,11 @@
 Libraries close over the constants of a program, and compare what is left of it.
 """
 
+from ..numpy import making
 from ..trace.arguments import axes_named, flattening, wraps
 from ..trace.array import ArrayImpl
 from ..trace.core import current_trace
-from ..trace.jaxprs.jaxpr import trace_call
+from ..trace.jaxprs.jaxpr import JaxprTrace, JaxprTracer, trace_call
 from ..trace.jit.captures import find_captures
 from ..trace.jit.jit import trace_is_over
 from ..trace.trees.pytree import tree_leaves
@@ -66,3 +71,24 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
         return (closed, shapes) if return_shape else closed
 
     return traced
+
+
+def staged(make):
+    """A maker of arrays whose numbers are tracers within traced functions.
+
+    Libraries ask so whether they are traced.  Arrays with axes stay known.
+    """
+
+    @wraps(make)
+    def call(*args, **kwargs):
+        x, trace = make(*args, **kwargs), current_trace()
+        while trace is not None and not isinstance(trace, JaxprTrace):
+            trace = trace.parent
+        if trace is None or not isinstance(x, ArrayImpl) or x.ndim:
+            return x
+        return JaxprTracer(trace, trace.lift(x))
+
+    return call
+
+
+array, asarray = staged(making.array), staged(making.asarray)

@@ -87,6 +87,8 @@ single_names = {
     "version.__version_info__": "jax_modules:version_info",
     "_src.xla_bridge._backends": "jax_modules:backends",
     "make_jaxpr": "jaxcompat.captured:make_jaxpr",
+    "numpy.array": "jaxcompat.captured:array",
+    "numpy.asarray": "jaxcompat.captured:asarray",
     "_src.api.make_jaxpr": "jaxcompat.captured:make_jaxpr",
     "_src.ad_checkpoint.saved_residuals": "ad_checkpoint:residual_pairs",
     "_src.distributed.global_state": "jax_modules:global_state",
@@ -368,6 +370,7 @@ def install():
         import_mine("jaxcompat.flags").from_jax_environment()
     if finder not in sys.meta_path:
         sys.meta_path.insert(0, finder)
+    import_mine("numpy.namespace").spaces["arrays"] = "jax.numpy"
 
 
 @contextmanager
@@ -384,6 +387,7 @@ def as_jax() -> Iterator[None]:
     finally:
         if not installed:
             sys.meta_path.remove(finder)
+            import_mine("numpy.namespace").spaces["arrays"] = f"{package}.numpy"
             forget_users({*sys.modules} - before)
 
 

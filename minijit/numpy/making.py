@@ -93,12 +93,12 @@ def from_one(object, dtype):
     object = unwrapped(object)
     if isinstance(object, Array):
         return object
-    if object is None or isinstance(object, (str, bytes)):
-        error = ValueError if object is None else TypeError
-        raise error(
-            f"{object!r} is not a valid value for jnp.array and "
-            "is not a valid JAX array type: only numbers, bools, and arrays and lists "
-            "of them are."
+    if object is None:
+        raise ValueError("None is not a valid value for jnp.array")
+    if isinstance(object, (str, bytes)):
+        raise TypeError(
+            f"Value {object!r} with dtype {np.asarray(object).dtype} is not a valid "
+            "JAX array type: only numbers, bools, and arrays and lists of them are."
         )
     # A dtype that is asked for is the first that a NumPy array is converted to.
     x = as_buffer(object)

@@ -6,7 +6,7 @@
 The standard: https://data-apis.org/array-api/2024.12/.  Answers are `jax.numpy`'s.
 """
 
-import sys
+import importlib
 
 from ..trace import dtypes
 from ..trace.api import devices
@@ -16,6 +16,8 @@ from ..trace.core import Array
 from .making import placers
 
 __array_api_version__ = "2024.12"
+# How the module is imported that arrays name: `jax.numpy` where `jax` means minijit.
+spaces = {"arrays": __package__}
 # `zeros(3, device=...)` and others.
 placers |= {
     "put": lambda x, device: putters["put"](x, device),
@@ -77,7 +79,7 @@ def array_namespace(self, *, api_version=None):
             f"{api_version=} is not available; available versions are: "
             f"{[__array_api_version__]}"
         )
-    return sys.modules[__package__]
+    return importlib.import_module(spaces["arrays"])
 
 
 # Python looks names with two underscores up in the class, and not in `operators`.
