@@ -128,7 +128,7 @@ def test_what_a_later_total_reads_is_not_overwritten():
     i, k = Axis(32), Axis(8, "reduce")
     x, y, z = (Buffer(n, (8, 32) if n == "x" else (32,), F32) for n in "xyz")
     first = Reduce("add", (k,), (Load(x, (k, i)),))
-    after = Reduce("add", (k,), (op("mul", first, Load(x, (k, i))),))
+    after = Reduce("max", (k,), (Load(x, (k, i)),))
     other = op("add", after, Load(y, (i,)))
 
     def kept(value):

@@ -24,10 +24,10 @@ from ..loops.expressions import Axis, as_index, op
 from ..loops.scalars import INDEX
 from ..loops.statements import For, If, Reserve, While
 from ..settings import config
-from .growing import rows
 from .lowering import Carries
 from .obstacles import parts_of
 from .regions import Part, loop_builders
+from .tables import rows
 from .watching import work_of
 
 loop_rules |= {

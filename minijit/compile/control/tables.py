@@ -11,17 +11,73 @@
 A table is a buffer whose rows nobody has counted yet.  A Tape is a range of the rows of
 a table, a Union a number for each case, which says in which row of that case's tables
 its values stand.  They nest as their types do, and all of it is flat arrays of numbers.
+
+Tables that a region makes have a zero in row 0, and a register that counts their rows:
+
+    reserve t2, 1                       # at the beginning of the region
+    t2[0] = 0.0
+    n0[] = 1
 """
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...transform.control_flow.unions_and_tapes import Tape, Union
 from ..loops.buffers import Buffer
-from ..loops.expressions import Expr, as_index, op
+from ..loops.expressions import Axis, Const, Expr, as_index, op
 from ..loops.scalars import INDEX
-from ..loops.statements import Reserve
-from .growing import ZERO, empty, growing
+from ..loops.statements import Reserve, nested
 from .regions import Part
+
+# In place of the length of a zero Tape, which has whatever length is asked for.
+ZERO = -1
+
+
+def rows(builder, shape, dtype):
+    """A buffer that has as many rows as it takes."""
+    return builder.buffer((0, *shape), dtype, "table")
+
+
+@contextmanager
+def at_start(builder):
+    """What is built meanwhile stands at the beginning of the region."""
+    builder.blocks.append(builder.first)
+    yield
+    builder.blocks.pop()
+
+
+def growing(builder):
+    """(column, count) for a table that a region makes, and that grows."""
+
+    def column(shape, dtype, zero):
+        buffer, root = rows(builder, shape, dtype), builder.root
+        with at_start(root):
+            root.add(Reserve(buffer, as_index(1)))
+            fill(root, Part(buffer, (as_index(0),)), zero)
+        return buffer
+
+    def count():
+        number = builder.number(INDEX)
+        with at_start(builder):
+            builder.set(number, as_index(1))
+        return number
+
+    return column, count
+
+
+def fill(builder, where, value):
+    """All elements of an array become a number."""
+    axes = tuple(map(Axis, where.shape))
+    if 0 not in where.shape:
+        value = Const(value, where.buffer.dtype)
+        builder.add(*nested(axes, [where.store(axes, value)]))
+
+
+def empty(builder, every):
+    """Tables have no records yet, but for the zero."""
+    for records in every:
+        builder.set(records.count, as_index(1))
+
 
 # ---- what is in a table
 

@@ -19,10 +19,10 @@ from ...transform.control_flow.unions_and_tapes import Tape, Union, inject_p, pr
 from ..loops.expressions import as_index
 from ..loops.scalars import INDEX
 from ..loops.statements import Attached
-from .growing import ZERO, fill, growing, rows
 from .lowering import arguments_of, results_of
 from .obstacles import kind_of
 from .regions import Part, call_builders, placers
+from .tables import ZERO, fill, growing, rows
 
 # chapter 22
 from .tables import Ref, all_columns, local_record, make_table, record, reserve, take

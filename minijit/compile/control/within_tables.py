@@ -21,11 +21,11 @@ from ..loops.expressions import Axis, Const, as_index, op
 from ..loops.scalars import INDEX, wide_dtype
 from ..loops.statements import For, If, nested
 from ..lower.elements import compute
-from .growing import ZERO, empty, growing
 from .obstacles import kind_of
 from .regions import call_builders, copiers, copy_array
 from .tables import (
-    Ref, TapeTable, UnionTable, all_records, make_table, record, reserve, take,
+    ZERO, Ref, TapeTable, UnionTable, all_records, empty, growing, make_table, record,
+    reserve, take,
 )
 from .tapes import given_places
 

@@ -27,7 +27,7 @@ from ..loops.expressions import Load
 from ..loops.graphs import postorder, sorted_steps
 from ..loops.statements import For, Kernel, Store, expressions, nested, replaced
 from ..pipeline import program_passes
-from ..schedule.columns import block_length, in_rows
+from ..schedule.interchange import block_length, in_rows
 from ..schedule.row_totals import beside, by_rows, is_all_totals, rules_of_totals
 from ..schedule.shared_loops import (
     Part, between_them, in_columns, is_copy, traffic_of, wanted_only,

@@ -52,3 +52,11 @@ def perfect(body):
         axes.append(body[0].axis)
         body = body[0].body
     return tuple(axes), body
+
+
+def is_nest(body):
+    """Whether statements are loops around plain stores, in no order of their own."""
+    return all(
+        s.axis.is_plain if isinstance(s, For) else only_sets([s])
+        for s in statements(body)
+    )

@@ -13,12 +13,12 @@ from collections import defaultdict
 from dataclasses import replace
 
 from ..decisions import loop_rules, noted
-from ..fuse.renaming import Names
 from ..loops.contents import loads_within, only_sets, perfect, totals_in
 from ..loops.expressions import Axis, Const
 from ..loops.graphs import sorted_steps
 from ..loops.statements import Kernel, nested
 from ..settings import config
+from .overwriting import Names
 
 # chapter 19
 from .arena import lifetimes, own_memory

@@ -16,7 +16,6 @@ import math
 from dataclasses import dataclass, replace
 from operator import mul
 
-from ..fuse.renaming import Names
 from ..loops.buffers import Buffer
 from ..loops.contents import stores_in
 from ..loops.statements import Kernel, after_pass
@@ -26,7 +25,8 @@ from .in_place import (
     covers, elementwise, with_kernels_in_place, with_results_in_arguments,
 )
 from .overwriting import (
-    Overwriting, axes_around, carries_of, copied_by, dependences, read_by, written_by,
+    Names, Overwriting, axes_around, carries_of, copied_by, dependences, read_by,
+    written_by,
 )
 
 

@@ -16,25 +16,33 @@ Running totals, as of `cumsum(x, 0)`, have accumulators of their own:
         y[k,i] = total(k: x[k,i])         for i in 1000: all[i] += x[k,i]
                                           for i in 1000: y[k,i] = all[i]
 
-A total of which another one is made is in a row of the kernel's own, as long as a
-piece: as the largest number in `total(k: exp(x[k,i] - largest))`.
+What else there is for each column, a total of which another one is made, or loops that
+use it, comes along in a block of columns, and is a row there:
+
+    for j:                              for block:
+      r0 = add(k: x[k,j])                 for j: s[j] = add(k: x[k,b+j])
+      for i: y[i,j] = x[i,j] / r0         for i: for j: y[i,b+j] = x[i,b+j] / s[j]
 """
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
-from ..loops.contents import loads_of, loads_within, totals_in, totals_within
+from ..loops.contents import (
+    is_nest, loads_of, loads_within, stores_in, totals_in, totals_within,
+)
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from ..loops.graphs import postorder
+from ..loops.graphs import postorder, substitute
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
-from ..loops.statements import For, Store, expressions, nested, replaced
+from ..loops.statements import (
+    For, Store, expressions, nested, replaced, statements,
+)
+from ..pipeline import arrangements
 from ..settings import config
 from .machine import Machine
-from .nests import Renamer, split, stride_along
+from .nests import Renamer, count_of, nest_of, split, stride_along
 
 # What takes no longer than reading and writing an accumulator: then several rows are
 # added at once.
@@ -54,65 +62,19 @@ def interchange(stmt):
     if not isinstance(stmt, For):
         return (stmt,)
     if not all(isinstance(s, Store) for s in stmt.body):
-        running = running_rows(stmt)
-        return running or (For(stmt.axis, interchanged(stmt.body)),)
+        return running_rows(stmt) or (For(stmt.axis, interchanged(stmt.body)),)
     stored = {store.buffer for store in stmt.body}
-    inside = postorder(expressions(stmt.body))
-    if not any(type(e) is Reduce for e in inside):
-        return (stmt,)
-    if any(type(e) is Load and e.buffer in stored for e in inside):
+    if any(load.buffer in stored for load in loads_of(stmt.body)):
         # It would find there what an earlier stage has stored.
         return (stmt,)
-    place = Axis(stmt.axis.extent)
-    stages = in_stages(stmt.body, stmt.axis, place)
-    if not stages or not all(pays(stmt.axis, stores) for stores in stages):
+    alike = {}
+    for store in stmt.body:
+        if not (total := total_of(store)):
+            return (stmt,)
+        alike.setdefault(tuple(axis.extent for axis in total.axes), []).append(store)
+    if not all(pays(stmt.axis, stores) for stores in alike.values()):
         return (stmt,)
-    return in_pieces(stmt.axis, stages, place)
-
-
-def in_stages(stores, axis, place):
-    """Stores, those together whose totals can go on together; or nothing.
-
-    Those of a stage have equal extents.  What is stored in one, the next ones load; a
-    total of which another one is made is stored in a row of the kernel's own.
-
-    Args:
-      axis: of the stores; place: the index in such a row, within a piece of them.
-    """
-    stages, known = [], {}
-    while stores:
-        values = Renamer(known)([store.value for store in stores])
-        stores = [replace(s, value=v) for s, v in zip(stores, values, strict=True)]
-        ready = [store for store in stores if total_of(store)]
-        if not ready:
-            ready = [
-                in_own_row(f"row{len(stages)}_{n}", total, axis, place)
-                for n, total in enumerate(innermost(stores))
-            ]
-        if not ready or not all(map(total_of, ready)):
-            return []
-        alike = {}
-        for store in ready:
-            alike.setdefault(extents_of(store), []).append(store)
-        stages += alike.values()
-        known |= {store.value: Load(store.buffer, store.index) for store in ready}
-        stores = [store for store in stores if store not in ready]
-    return stages
-
-
-def innermost(stores):
-    """The totals in what is stored of which others are made, and that have none."""
-    found = totals_within([s.value for s in stores])
-    whole = [total for total in found if not totals_within(total.bodies)]
-    return whole if len(whole) < len(found) else []
-
-
-def in_own_row(name, total, axis, place):
-    """The `Store` of a total in a row that is as long as a piece can be."""
-    most = axis.bounds[1] + 1
-    if isinstance(axis.extent, int):
-        most = min(most, config.fusion.row_piece // total.dtype.itemsize)
-    return Store(Buffer(name, (most,), total.dtype, space="cache"), (place,), total)
+    return in_pieces(stmt.axis, alike.values())
 
 
 def total_of(store):
@@ -127,17 +89,12 @@ def total_of(store):
     return total if fits and total.dtype.kind in kinds else None
 
 
-def extents_of(store):
-    """How long the axes of the total in what is stored are."""
-    return tuple(axis.extent for axis in total_of(store).axes)
-
-
 def pays(axis, stores):
     """Whether a loop's axis is the one along which memory runs, and rows are long."""
     if axis.kind != "loop":
         return False
     totals = [total_of(store) for store in stores]
-    extents = extents_of(stores[0])
+    extents = [a.extent for a in totals[0].axes]
     if not all(isinstance(n, int) for n in extents):
         return False
     inside = loads_within([t.bodies[0] for t in totals])
@@ -176,37 +133,42 @@ def longest_piece(count, size):
     return min(settings.row_piece // size, max(share, settings.shortest_row))
 
 
-def rows_at_once(stores):
+def rows_at_once(totals):
     """How many rows one step takes in."""
-    slow = any(is_slow(total_of(store)) for store in stores)
-    return 1 if slow else config.fusion.rows_at_once
+    for total in totals:
+        # Where a load is, is no arithmetic of the row's.
+        values = postorder(total.bodies, skip=loads_within(total.bodies))
+        if not {e.name for e in values if isinstance(e, Op)} <= quick:
+            return 1
+    return config.fusion.rows_at_once
 
 
-def long_ones(stores):
-    """{a store: the dtype in which its total grows, if that is not its own}."""
-    long = math.prod(extents_of(stores[0])) > SHARE * rows_at_once(stores)
-    grown = {s: grows_in(total_of(s)) for s in stores if long}
-    return {s: dtype for s, dtype in grown.items() if dtype != total_of(s).dtype}
+def long_ones(totals):
+    """{a total: the dtype in which it grows, if that is not its own}"""
+    axes = totals[0].axes
+    long = count_of(axes) > SHARE * rows_at_once(totals) and axes[0].kind == "reduce"
+    return {e: grows_in(e) for e in totals if long and grows_in(e) != e.dtype}
 
 
 def bytes_of(stores):
     """How large the accumulators of totals are, for each of them."""
-    dtypes = [*(s.buffer.dtype for s in stores), *long_ones(stores).values()]
+    totals = [e for s in stores for e in totals_within([s.value])]
+    long = long_ones(totals)
+    dtypes = (d for e in totals for d in (e.dtype, long.get(e)) if d)
     return sum(dtype.itemsize for dtype in dtypes)
 
 
-def in_pieces(axis, stages, row_place):
+def in_pieces(axis, stages):
     """The statements for all values of `axis`, a piece of them at a time.
 
     Args:
-      row_place: the index in rows of the kernel's own.
+      stages: lists of stores; the totals in those of one go on together.
     """
-    size = max(map(bytes_of, stages))
     longest = axis.bounds[1] + 1
-    most = longest_piece(longest, size)
+    most = longest_piece(longest, max(map(bytes_of, stages)))
 
     def all_stages(place, length):
-        rows = (Rows((axis, row_place), s, place, length, most) for s in stages)
+        rows = (Rows(axis, s, place, length, most) for s in stages)
         return tuple(stmt for stage in rows for stmt in stage.statements())
 
     if longest <= most or not isinstance(axis.extent, int):
@@ -222,45 +184,59 @@ class Rows:
     """Totals that go on side by side: how they begin, take in a row, and end.
 
     Attributes:
-      axes: of the totals, and of what is in rows of the kernel's own; stores: what is
-        made of one total each.
-      grown: {total: the store whose place it grows in, or a row of its own}.
-      place: function of a counter of a loop of `length` steps: the value of the first.
-      long: {store: the row in which its total grows, if that is not what is stored}.
+      axis: of the totals; stores: what is made of them.
+      grown: {total: the store whose place it grows in, or one into a row of its own}.
+      place: function of a counter of a loop of `length` steps: the value of the axis.
+      here: stands for that counter, the index in rows of the kernel's own.
+      long: {total: the row in which it grows, if that is not what is stored}.
       step: how many rows are taken in at once.
+      seen: {axis of running totals: that of the steps, in each of which they are seen}.
     """
 
-    def __init__(self, axes, stores, place, length, most):
-        self.axes, self.stores, self.place, self.length = axes, stores, place, length
-        self.long, self.step, self.grown = {}, rows_at_once(stores), {}
-        for total, count in Counter(map(total_of, stores)).items():
-            mine = [s for s in stores if total_of(s) is total]
-            owner = next((s for s in mine if s.value is total), mine[0])
-            if count > 1 and owner.value is not total:
-                # What several are made of is not to be written over by one of them.
-                row = Buffer("total", (most,), total.dtype, space="cache")
-                owner = Store(row, axes[1:], total)
-            self.grown[total] = owner
-        for n, (store, dtype) in enumerate(long_ones([*self.grown.values()]).items()):
-            self.long[store] = Buffer(f"sum{n}", (most,), dtype, space="cache")
+    def __init__(self, axis, stores, place, length, most):
+        self.axis, self.stores, self.place, self.length = axis, stores, place, length
+        self.here, self.most = Axis(length), most
+        totals = totals_within([s.value for s in stores])
+        scans = [axis for axis in totals[0].axes if axis.kind == "scan"]
+        self.seen = {axis: Axis(axis.extent, "serial") for axis in scans}
+        self.step, self.grown = rows_at_once(totals), {}
+        for total in totals:
+            self.grown[total] = self.owner(total)
+        self.long = {
+            total: self.row("sum", n, dtype)
+            for n, (total, dtype) in enumerate(long_ones(totals).items())
+        }
+
+    def row(self, name, n, dtype):
+        return Buffer(f"{name}{n}", (self.most,), dtype, space="cache")
+
+    def owner(self, total):
+        """What stores a total: what is made of it, or a row."""
+        mine = [s for s in self.stores if total in totals_within([s.value])]
+        whole = [s for s in mine if s.value is total]
+        if self.seen or len(mine) > 1 and not whole:
+            # What several are made of is not to be written over by one of them.
+            row = self.row("total", len(self.grown), total.dtype)
+            return Store(row, (self.here,), total)
+        return (whole or mine)[0]
 
     def statements(self):
         """Set the accumulators, go through the rows, store what becomes of them."""
-        done = self.loop(self.finish)
-        begin = self.loop(self.begin)
+        begin, done = self.loop(self.begin), self.loop(self.finish)
+        for step in self.seen.values():
+            return begin, For(step, (self.rows([step]), done))
         return (begin, *self.all_rows(), *([done] if done.body else []))
 
     def loop(self, make):
         """What `make` gives for a counter and a `Renamer` of the axis, in a loop."""
         i = Axis(self.length)
-        axis, row_place = self.axes
-        return For(i, tuple(make(i, Renamer({axis: self.place(i), row_place: i}))))
+        names = {self.axis: self.place(i), self.here: i} | self.seen
+        return For(i, tuple(make(i, Renamer(names))))
 
     def begin(self, i, renamed):
-        for store in self.grown.values():
-            first, = start_values(total_of(store))
-            if store in self.long:
-                row = self.long[store]
+        for total, store in self.grown.items():
+            first, = start_values(total)
+            if row := self.long.get(total):
                 yield Store(row, (i,), Const(first.value, row.dtype))
             else:
                 yield Store(store.buffer, tuple(renamed(store.index)), first)
@@ -279,21 +255,19 @@ class Rows:
         return self.loop(make)
 
     def finish(self, i, renamed):
+        there = {e: Load(s.buffer, s.index) for e, s in self.grown.items()}
+        for total, row in self.long.items():
+            there[total] = op("convert", Load(row, (i,)), dtype=total.dtype)
         for store in self.stores:
-            total = total_of(store)
-            owner = self.grown[total]
-            there = Load(owner.buffer, owner.index)
-            if owner in self.long:
-                there = Load(self.long[owner], (i,))
-                there = op("convert", there, dtype=total.dtype)
-            if owner in self.long or store is not owner or store.value is not total:
-                value, = renamed(Renamer({total: there})([store.value]))
+            total = store.value
+            if total in self.long or self.grown.get(total) is not store:
+                value, = renamed(Renamer(there)([total]))
                 yield Store(store.buffer, tuple(renamed(store.index)), value)
 
     def all_rows(self):
         """The loops over the totals' axes."""
-        *extents, last = extents_of(self.stores[0])
-        outer, inner = [Axis(n) for n in extents], []
+        *axes, last = next(iter(self.grown)).axes
+        outer, inner, last = [Axis(a.extent) for a in axes], [], last.extent
         if not self.long:
             return nested(outer, self.rows_between(outer, 0, last))
         most = SHARE * self.step
@@ -314,15 +288,16 @@ class Rows:
         """What a few rows leave, in loops of its own, is added to long totals."""
 
         def begin(i, renamed):
-            for store in self.long:
-                first, = start_values(total_of(store))
+            for total in self.long:
+                first, store = *start_values(total), self.grown[total]
                 yield Store(store.buffer, tuple(renamed(store.index)), first)
 
         def end(i, renamed):
-            for store, row in self.long.items():
+            for total, row in self.long.items():
+                store = self.grown[total]
                 value, = renamed([Load(store.buffer, store.index)])
                 value = op("convert", value, dtype=row.dtype)
-                yield Store(row, (i,), value, total_of(store).op)
+                yield Store(row, (i,), value, total.op)
 
         return (self.loop(begin), *rows, self.loop(end))
 
@@ -356,15 +331,7 @@ def running_rows(loop):
     if not (totals and are_apart(axis, scan, totals)):
         return ()
     noted("rows", totals=axis.extent, terms=scan.axis.extent)
-    length = longest_piece(axis.extent, sum(t.dtype.itemsize for t in totals))
-    length = min(length, axis.extent)
-    noted("pieces", totals=length)
-    piece, start, left = split(axis, length)
-    rows = [
-        Buffer(f"running{n}", (length,), total.dtype, space="cache")
-        for n, total in enumerate(totals)
-    ]
-    return (For(piece, running_piece(axis, scan, totals, rows, start, left)),)
+    return in_pieces(axis, [scan.body])
 
 
 def are_apart(axis, scan, totals):
@@ -382,33 +349,281 @@ def are_apart(axis, scan, totals):
     return along and not any(load.buffer in stored for load in loads)
 
 
-def running_piece(axis, scan, totals, rows, start, length):
-    """The statements for one piece of the axis: see `running_rows`."""
-    step = Axis(scan.axis.extent, "serial")
-
-    def loop(make):
-        i = Axis(length)
-        names = {axis: op("add", start, i), scan.axis: step}
-        return For(i, tuple(make(i, names)))
-
-    def begin(i, names):
-        for row, total in zip(rows, totals, strict=True):
-            yield Store(row, (i,), *start_values(total))
-
-    def go_on(i, names):
-        for row, total in zip(rows, totals, strict=True):
-            yield Store(row, (i,), *Renamer(names)(total.bodies), total.op)
-
-    def finish(i, names):
-        done = {t: Load(row, (i,)) for t, row in zip(totals, rows, strict=True)}
-        yield from replaced(scan.body, (names | done).get)
-
-    return loop(begin), For(step, (loop(go_on), loop(finish)))
+# ---- blocks of columns
 
 
-def is_slow(total):
-    """Whether what is added takes longer than reading and writing an accumulator."""
-    # Where a load is, is no arithmetic of the row's.
-    loads = loads_within(total.bodies)
-    values = postorder(total.bodies, skip=loads)
-    return not {e.name for e in values if isinstance(e, Op)} <= quick
+def block_length(axis, body):
+    """How many columns a block has; 1 where memory does not run along the axis.
+
+    Args:
+      axis: of the innermost loop around the statements.
+    """
+    longest = axis.bounds[1] + 1
+    few = axis.kind != "loop" or longest < config.fusion.fewest_totals
+    if few or bytes_along(axis, body) <= 0:
+        return 1
+    if not isinstance(axis.extent, int):
+        return longest  # a block already
+    # A row holds numbers of 32 bits, mostly.
+    return min(longest, longest_piece(longest, 4))
+
+
+def in_blocks(body):
+    """A kernel's statements, with loops over columns in blocks where that is better."""
+    return tuple(s for stmt in body for s in blocks(stmt))
+
+
+def blocks(stmt):
+    """One loop in blocks of columns, or as it is."""
+    if not isinstance(stmt, For):
+        return (stmt,)
+    mixed = is_nest(stmt.body) and goes_by_columns(stmt)
+    plain = mixed and all(isinstance(s, Store) or is_plain(s) for s in stmt.body)
+    length = block_length(stmt.axis, stmt.body) if plain else 1
+    if length == 1:
+        return (For(stmt.axis, in_blocks(stmt.body)),)
+    return in_blocks(Columns(stmt.axis, stmt.body, length).statements())
+
+
+def goes_by_columns(loop):
+    """Whether there is work for each value of a loop's axis, besides inner loops.
+
+    Stores of one total each go on side by side as they are, see `interchange`.
+    """
+    inner = [s for s in loop.body if isinstance(s, For)]
+    found = postorder(expressions(loop.body))
+    if any(type(e) is Reduce and len(e.bodies) > 1 for e in found):
+        # What stands where is no number that a row can hold.
+        return False
+    if inner:
+        found = postorder(expressions(inner))
+        if len(loop.body) > 1:
+            return True
+        # A nest's loops change places if memory runs along the outer one rather.
+        total = any(type(e) is Reduce and loop.axis in e.free for e in found)
+        least = bytes_along(nest_of(*inner)[0][-1], inner) if nest_of(*inner) else 0
+        return total and bytes_along(loop.axis, inner) > least
+    values = [s.value for s in loop.body]
+    mine = [e for e in totals_within(values) if loop.axis in e.free]
+    if any(totals_within(e.bodies) for e in mine):
+        return True
+    made = totals_within([v for v in values if type(v) is not Reduce])
+    made = [e for e in made if loop.axis in e.free]
+    twice = any(total in values for total in made)
+    return bool(made) and (twice or not all(map(total_of, loop.body)))
+
+
+def is_plain(loop):
+    """Whether there is but one statement in each loop within a loop, or stores."""
+    while isinstance(loop, For):
+        if len(loop.body) > 1:
+            return all(isinstance(s, Store) for s in loop.body)
+        loop, = loop.body
+    return True
+
+
+def is_total(store):
+    return type(store.value) is Reduce
+
+
+def bytes_along(axis, body):
+    """Bytes of arrays that memory runs along with an axis, less those it crosses."""
+    places = (*stores_in(body), *loads_of(body))
+    return sum(
+        place.buffer.nbytes * (1 if stride_along(place, axis) == 1 else -1)
+        for place in places
+        if place.buffer.space != "cache" and any(axis in i.free for i in place.index)
+    )
+
+
+class Columns:
+    """The body of a loop over columns, taken apart.
+
+    Attributes:
+      axis: of the columns; length: of a block.
+      known: {expression of a column: the load from the row of a block}.
+      new, plain: what `known` makes of expressions, and those that need no total, so
+        that what statements share is looked into once.
+      parts: statements in loops over `axis`, in order.
+      rows: the buffers in which each column of a block has a place of its own.
+      again: the buffers that several statements store into.
+    """
+
+    def __init__(self, axis, body, length):
+        self.axis, self.length = axis, length
+        inside = statements(body)
+        self.inner = {s.axis for s in inside if isinstance(s, For)}
+        stores = stores_in(body)
+        stored = Counter(s.buffer for s in stores)
+        self.again = {buffer for buffer, count in stored.items() if count > 1}
+        # A buffer of the kernel's own holds one column; now it holds a block of them.
+        own = [
+            s.buffer for s in stores
+            if s.buffer.space == "cache" and not any(axis in i.free for i in s.index)
+        ]
+        wide = {
+            b: Buffer(b.name, (*b.shape, length), b.dtype, space="cache") for b in own
+        }
+        self.rows, self.known, self.parts = {*wide.values()}, {}, []
+        self.new, self.plain = {}, set()
+        for stmt in on_buffers(body, lambda b, index: (wide[b], (*index, axis)), wide):
+            self.take(stmt)
+
+    def of_columns(self, expr):
+        """Whether an expression has one value for each column."""
+        return self.axis in expr.free and not any(
+            a in self.inner or a.kind == "reduce" for a in expr.free
+        )
+
+    def take(self, stmt):
+        """A statement of a column: first the totals that it needs, in rows."""
+        while True:
+            stmt, = replaced([stmt], self.known.get, self.new)
+            in_loop = isinstance(stmt, For)
+            found = postorder(expressions([stmt]), () if in_loop else self.plain)
+            totals = [e for e in found if type(e) is Reduce and self.of_columns(e)]
+            ready = [e for e in totals if not self.holds(e, totals)]
+            if not ready or isinstance(stmt, Store) and ready == [stmt.value]:
+                break
+            self.in_rows(ready)
+        if in_loop:
+            # What is made of totals, and would be made of them again in each step.
+            users = [e for e in found if not self.of_columns(e)]
+            parts = [c for e in users for c in e.children()]
+            parts += [s.value for s in stores_in([stmt])]
+            values = [e for e in dict.fromkeys(parts) if self.is_work(e)]
+            if values:
+                self.in_rows(values)
+                stmt, = replaced([stmt], self.known.get, self.new)
+            self.parts.append(self.innermost(stmt))
+        elif type(stmt.value) is Reduce:
+            self.add_total(stmt)
+        else:
+            self.plain.update(found)
+            self.add_store(stmt)
+
+    def add_store(self, store):
+        """A store, in the loop of those just before: what they share is made once."""
+        last = self.parts[-1:]
+        if last and last[0].axis is self.axis and not any(map(is_total, last[0].body)):
+            self.parts[-1] = For(self.axis, (*last[0].body, store))
+        else:
+            self.parts.append(self.innermost(store))
+
+    def add_total(self, store):
+        """A total that is stored as it is: those that follow find it there.
+
+        It goes on beside those that were stored just before.
+        """
+        last, stores = self.parts[-1:], ()
+        if last and last[0].axis is self.axis:
+            stores = last[0].body
+        made = {s.buffer for s in stores}
+        reads = {e.buffer for e in loads_within([store.value])}
+        if stores and all(type(s.value) is Reduce for s in stores) and not made & reads:
+            self.parts[-1] = For(self.axis, (*stores, store))
+        else:
+            self.parts.append(self.innermost(store))
+        if store.buffer not in self.again:
+            self.know(store.value, Load(store.buffer, store.index))
+
+    def know(self, value, load):
+        self.known[value] = load
+        self.new.clear()
+
+    def holds(self, expr, others):
+        inside = postorder(expr.bodies)
+        return any(other in inside for other in others)
+
+    def is_work(self, expr):
+        """Whether it is an operation for each column, on more than indices."""
+        inside = postorder([expr])
+        works = isinstance(expr, Op) and self.of_columns(expr)
+        return works and any(type(e) is Load for e in inside) and expr.dtype.kind != "i"
+
+    def in_rows(self, values):
+        """Compute values of columns in rows."""
+        stores = []
+        for value in values:
+            name = f"row{len(self.rows)}"
+            row = Buffer(name, (self.length,), value.dtype, space="cache")
+            self.rows.add(row)
+            stores.append(Store(row, (self.axis,), value))
+            self.know(value, Load(row, (self.axis,)))
+        self.parts.append(For(self.axis, tuple(stores)))
+
+    def innermost(self, stmt):
+        """A statement with the loop over columns inside of its own loops."""
+        if isinstance(stmt, For) and any(isinstance(s, For) for s in stmt.body):
+            return For(stmt.axis, tuple(map(self.innermost, stmt.body)))
+        if isinstance(stmt, For):
+            return For(stmt.axis, (For(self.axis, stmt.body),))
+        return For(self.axis, (stmt,))
+
+    def statements(self):
+        """All of it, in loops over blocks if there are several."""
+        extent, length = self.axis.extent, self.length
+        if not isinstance(extent, int) or extent <= length:
+            return self.block(lambda j: j, extent)
+        block, start, count = split(self.axis, length)
+        return (For(block, self.block(lambda j: op("add", start, j), count)),)
+
+    def block(self, place, count):
+        """The statements of one block, each loop over columns with its own axis."""
+        return tuple(self.placed(s, place, count) for s in self.parts)
+
+    def placed(self, stmt, place, count):
+        if stmt.axis is not self.axis:
+            inner = tuple(self.placed(s, place, count) for s in stmt.body)
+            return For(stmt.axis, inner)
+        j = Axis(count)
+
+        def in_row(buffer, index):
+            return buffer, tuple(substitute(list(index), {self.axis: j}.get))
+
+        body = on_buffers(stmt.body, in_row, self.rows)
+        return For(j, replaced(body, {self.axis: place(j)}.get))
+
+
+def on_buffers(body, place, buffers):
+    """Statements with the elements of some buffers elsewhere.
+
+    Args:
+      place: function of a buffer and an index: the buffer and index in their place.
+    """
+
+    def load(expr):
+        if type(expr) is not Load or expr.buffer not in buffers:
+            return None
+        moved = Load(*place(expr.buffer, expr.index))
+        return moved if moved is not expr else None
+
+    def stores(body):
+        for stmt in body:
+            if isinstance(stmt, For):
+                yield For(stmt.axis, tuple(stores(stmt.body)))
+            elif stmt.buffer in buffers:
+                where = place(stmt.buffer, stmt.index)
+                yield Store(*where, stmt.value, stmt.combine)
+            else:
+                yield stmt
+
+    return tuple(stores(replaced(body, load)))
+
+
+def in_rows(body, rows):
+    """Statements with rows in the place of arrays.
+
+    Args:
+      rows: {array: (its row, the dimensions that the row has)}.
+    """
+
+    def place(buffer, index):
+        row, left = rows[buffer]
+        # A number has a row of one: a buffer without axes would be one of a lane.
+        return row, tuple(index[d] for d in left) or (as_index(0),) * len(row.shape)
+
+    return on_buffers(body, place, rows) if rows else body
+
+
+arrangements |= {"in_blocks": in_blocks}

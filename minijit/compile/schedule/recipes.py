@@ -17,7 +17,7 @@ from ..loops.expressions import Axis, Load, Reduce
 from ..loops.graphs import postorder
 from ..loops.statements import For, expressions, nested, replaced
 from ..settings import config
-from .columns import in_rows
+from .interchange import in_rows
 from .machine import Machine
 from .nests import in_long_rows, nest_of, runs_along, stride_along
 from .primitives import (

@@ -32,7 +32,7 @@ from ..loops.scalars import is_half
 from ..loops.statements import For, Store, expressions, replaced
 from ..pipeline import arrangements
 from ..settings import config
-from .columns import on_buffers
+from .interchange import on_buffers
 from .nests import split, stride_along
 from .shared_loops import shares_of
 

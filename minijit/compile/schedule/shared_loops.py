@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..loops.contents import loads_of, loads_within, only_sets, perfect, stores_in
+from ..loops.contents import is_nest, loads_of, loads_within, perfect, stores_in
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.scalars import is_half
@@ -44,14 +44,6 @@ def shares_of(loops, after):
     """The stores in loops that leave the shares of totals in what comes after them."""
     loaded, stores = loaded_buffers(after), stores_in(loops)
     return [s for s in stores if s.buffer.space == "cache" and s.buffer in loaded]
-
-
-def is_nest(body):
-    """Whether statements are loops around plain stores, in no order of their own."""
-    return all(
-        s.axis.is_plain if isinstance(s, For) else only_sets([s])
-        for s in statements(body)
-    )
 
 
 def in_own_rows(kernel):

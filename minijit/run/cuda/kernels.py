@@ -20,8 +20,7 @@ from ..device.grid import Launch, Part, collapsed, launch_of
 from ..device.grid_memory import (
     COMMON_BYTES, MOST_THREADS, NoCudaForm, bytes_of_own, flattened, warps_of,
 )
-from ..python.kernel_source import KernelSource
-from ..python.source_text import Constants
+from ..python.source_text import Constants, KernelSource
 
 # Blocks of one launch along its only axis.
 MOST_BLOCKS = 2**31 - 1

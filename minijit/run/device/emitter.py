@@ -20,10 +20,9 @@ import numpy as np
 from ...compile.loops.kernel_buffers import given_buffers
 from ...compile.loops.scalars import INDEX, storage_dtype, wide_dtype
 from ..python.emitter import call, operations
-from ..python.kernel_source import KernelSource, heading, source_comment
 from ..python.regions import RegionEmitter
 from ..python.scalar_functions import cast, in_type, print_convert
-from ..python.source_text import Text, dtype_text
+from ..python.source_text import KernelSource, Text, dtype_text, heading, source_comment
 from .grid_walker import GridWalker
 
 # As `operations`, where numba.cuda has other words: of NumPy's functions it has few.

@@ -25,9 +25,8 @@ from ...compile.loops.contents import only_sets, totals_within
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.statements import For, Kernel, Store, nested, replaced
 from ...compile.pipeline import kernel_forms
-from ...compile.schedule.columns import on_buffers
-from ...compile.schedule.interchange import Renamer
-from ...compile.schedule.nests import count_of, digits, joined, nest_of
+from ...compile.schedule.interchange import on_buffers
+from ...compile.schedule.nests import Renamer, count_of, digits, joined, nest_of
 from ...compile.schedule.shared_loops import after_loop, shares_of
 from ...compile.settings import config
 from .grid import launch_of, part_of

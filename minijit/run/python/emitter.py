@@ -16,9 +16,9 @@ from ...compile.memory.complex_pairs import in_pairs
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.schedule.placing_rules import sure
 from ...compile.loops.scalars import INDEX, storage_dtype
-from .kernel_source import KernelSource, heading, source_comment
 from .source_text import AND, COMPARE, OR, PRODUCT, SELECT, SUM, UNARY, XOR
-from .source_text import NOT, Text, TypedWriter, dtype_text
+from .source_text import NOT, KernelSource, Text, TypedWriter, dtype_text
+from .source_text import heading, source_comment
 
 # operations[name](expr, *parts): the Text of an `Op`, with its arguments as Texts.
 operations = {}

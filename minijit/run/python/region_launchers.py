@@ -13,9 +13,8 @@ from ..compiled_once import compiled_once
 from ..lapack import native_lapack
 from ..scalars.numba_scalars import native_functions
 from ..scalars.scalar_math import functions
-from .numba_errors import compiler_errors
 from .numba_interrupts import raise_held
-from .numba_kernels import numba_kinds, numba_type
+from .numba_kernels import compiler_errors, numba_kinds, numba_type
 from .numba_products import native_products
 from .program import launchers
 

@@ -30,10 +30,11 @@ from ...compile.settings import config
 from ..emit import Walker
 from ..lapack import lapack_text
 from .emitter import PythonEmitter
-from .kernel_source import KernelSource, heading_lines, param_text, source_comment
 from .numba_products import product_text
 from .source import kernel_printers
-from .source_text import NOT, dtype_text
+from .source_text import (
+    NOT, KernelSource, dtype_text, heading_lines, param_text, source_comment,
+)
 
 # How many rows a table has room for at first.
 FIRST_ROWS = 16

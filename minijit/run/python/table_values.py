@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ...compile.control.growing import ZERO
+from ...compile.control.tables import ZERO
 from ...compile.loops.scalars import INDEX, is_half
 from ...trace.array import to_numpy
 from ...transform.control_flow.tape_rules import eval_zero
