@@ -395,8 +395,8 @@ def test_what_needs_two_steps_of_another_nest_is_not_joined():
 def test_joined_rows_are_rows_again():
     body, _, _ = softmax_like()
     found = {c.recipe: c for c in candidates(Kernel("k", body))}
-    assert "distribute" in found
-    assert not found["join"].temps
+    # They are the loops that there are, under other names: no way of their own.
+    assert "distribute" in found and "join" not in found
 
 
 def test_short_loops_written_out_read_what_was_stored_last():

@@ -55,12 +55,12 @@ def recalled(function):
     """A function of what never changes, asked the same once while walks are."""
 
     @functools.wraps(function)
-    def asked(*args):
-        known, key = walked.get(), (function, args)
+    def asked(*args, **options):
+        known, key = walked.get(), (function, args, *options.items())
         if known is None:
-            return function(*args)
+            return function(*args, **options)
         if key not in known:
-            known[key] = function(*args)
+            known[key] = function(*args, **options)
         return known[key]
 
     return asked

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Op, as_index
-from ..loops.graphs import free_axes, postorder, substitute
-from ..loops.index_rules import digit_of, piece_of
+from ..loops.graphs import free_axes, postorder, recalled, substitute
+from ..loops.index_rules import ONE, digit_of, piece_of
 from ..loops.scalars import INDEX
 from ..loops.statements import Store
 from .nests import steps_of, terms_in_memory
@@ -54,19 +54,24 @@ def within(expr):
     return next((x for x, y in pairs if type(y) is Const or type(x) is Axis), None)
 
 
+@recalled
 def access_of(place):
     """The `Access` of a `Load` or `Store`."""
-    buffer, index = place.buffer, list(place.index)
-    clamped = [e for e in postorder(index) if within(e) is not None]
-    index = substitute(index, within) if clamped else index
-    size = buffer.dtype.itemsize
-    # An index may have a total in it, whose own axes stay.
-    moving = free_axes(index)
-    first = substitute(index, lambda e: as_index(0) if e in moving else None)
-    starts = zip(first, buffer.strides, strict=True)
-    at = sum(i.value * stride for i, stride in starts if type(i) is Const) * size
+    buffer, index, clamped = place.buffer, list(place.index), []
+    size, terms = buffer.dtype.itemsize, dict(terms_in_memory(index, buffer))
+    at = terms.get(ONE, 0) * size
+    # Mostly it goes on with loops, and by nothing else.
+    if not all(type(part) is Axis or part is ONE for part in terms):
+        clamped = [e for e in postorder(index) if within(e) is not None]
+        index = substitute(index, within) if clamped else index
+        # An index may have a total in it, whose own axes stay.
+        moving = free_axes(index)
+        first = substitute(index, lambda e: as_index(0) if e in moving else None)
+        starts = zip(first, buffer.strides, strict=True)
+        at = sum(i.value * stride for i, stride in starts if type(i) is Const) * size
+        terms = dict(terms_in_memory(index, buffer))
     steps = Counter()
-    for part, stride in terms_in_memory(index, buffer):
+    for part, stride in terms.items():
         number, below, _ = digit_of(part)
         for axis, n in steps_of(number).items():
             steps[axis] += n * stride * size / below

@@ -176,11 +176,15 @@ def steps_of(body, times=1, seen=None):
 
 def ways_of(program, kernel):
     """{name: `Candidate`}: all ways to run a program's only kernel; as it is, None."""
+    return {AS_FUSED: None} | {c.recipe: c for c in other_ways(program, kernel)}
+
+
+def other_ways(program, kernel):
+    """The `Candidate`s for a program's only kernel, one by one."""
     # They come with the first kernel that may matter.
     from .recipes import candidates
 
-    found = candidates(kernel, frozenset(program.temps))
-    return {AS_FUSED: None} | {c.recipe: c for c in found}
+    return candidates(kernel, frozenset(program.temps))
 
 
 def cheapest(program, kernel, machine):
@@ -193,17 +197,22 @@ def cheapest(program, kernel, machine):
         if nanoseconds := measured(ways_text(program, kernel, ways)):
             return taken("tuned", kernel, ways[next(iter(nanoseconds))], nanoseconds)
         noted("tuned before", kernel)
-    today = price_of(program, machine)
-    if today - least([kernel.body], machine) < machine.wake:
+    today, floor = price_of(program, machine), least([kernel.body], machine)
+    if today - floor < machine.wake:
         return None
-    ways = ways_of(program, kernel)
-    prices = {AS_FUSED: today} | prices_of(program, kernel, ways, machine, today)
-    order = sorted((name for name in ways if prices[name] < today), key=prices.get)
-    chosen = next((n for n in order if is_sound(program, kernel, ways[n])), AS_FUSED)
-    if len(ways) == 1:
+    best, chosen, prices = today, None, {AS_FUSED: today}
+    for way in other_ways(program, kernel):
+        there = with_candidates(program, {kernel: way})
+        prices[way.recipe] = price = price_of(there, machine, best)
+        if price < best and is_sound(program, kernel, way):
+            best, chosen = price, way
+        # To price one more takes milliseconds, for what is hardly worth a few thousand.
+        if best - floor < machine.wake / 8:
+            break
+    if len(prices) == 1:
         return None
-    rule = "schedule" if ways[chosen] else "as fused"
-    return taken(rule, kernel, ways[chosen], {chosen: 0} | prices)
+    rule, name = ("schedule", chosen.recipe) if chosen else ("as fused", AS_FUSED)
+    return taken(rule, kernel, chosen, {name: 0} | prices)
 
 
 def taken(rule, kernel, candidate, nanoseconds):

@@ -14,7 +14,7 @@ and a total in loops of its own.  Printers of code take it from here.
 from collections import Counter
 
 from ..loops.expressions import Axis, Const, Reduce
-from ..loops.graphs import nothing, postorder
+from ..loops.graphs import nothing, postorder, recalled
 from ..loops.statements import For, If, Let, Start, Step, Store, expressions
 from ..loops.text import arranged
 from . import placing_rules as rules
@@ -27,6 +27,7 @@ class Placer:
 
     def __init__(self, uses, nest, nestable):
         self.uses, self.nest, self.nestable = uses, nest, nestable
+        self.has_totals = any(type(e) is Reduce for e in uses)
 
     def known(self, roots, bound, placed):
         """The parts of expressions, in order, that can be computed where `bound` is."""
@@ -53,6 +54,8 @@ class Placer:
 
     def totals(self, body, bound, placed):
         """The Reduces that a block begins with, all of them: they may share loops."""
+        if not self.has_totals:
+            return []
         exprs = expressions([stmt for stmt in body if not stmt.single])
         return [e for e in self.known(exprs, bound, placed) if type(e) is Reduce]
 
@@ -118,6 +121,7 @@ class Placer:
         return lets + [For(axes[0], tuple(inner))]
 
 
+@recalled
 def place(body, nest=6, nestable=lambda expr: True, prepare=prepared):
     """Give every expression in a kernel's statements its place.
 
