@@ -37,7 +37,9 @@ from .loops import LoopWriter
 from .notes import ACCUMULATED, FEWEST_STEPS
 from .target import vector_bytes
 from .text import LLVMWriter
-from .vectors import PACKED, Lanes, WithinKernel, follows, lane_walkers, row_of, step
+from .vectors import (
+    PACKED, Lanes, WithinKernel, follows, lane_walkers, pieces, row_of, step,
+)
 
 # ---- which loops
 
@@ -221,7 +223,7 @@ def are_packed(accesses, axis):
     return all(
         isinstance(n, int)
         and 1 < n < PACKED
-        and sorted(columns) == [*range(min(columns), min(columns) + n)]
+        and all(len(piece) == n for piece in pieces(columns, 1, n))
         for (*_, n), columns in rows.items()
     )
 

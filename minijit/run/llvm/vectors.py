@@ -19,7 +19,7 @@ from collections import defaultdict
 from ...compile.loops.contents import loads_of, loads_within, stores_in, totals_in
 from ...compile.loops.expressions import Axis, Const, Load, Op
 from ...compile.loops.graphs import postorder, substitute
-from ...compile.loops.index_rules import known
+from ...compile.loops.index_rules import ONE, known
 from ...compile.loops.reductions import combine
 from ...compile.loops.scalars import BOOL, INDEX, is_half
 from ...compile.loops.statements import (
@@ -121,12 +121,12 @@ def each_place_once(loop):
             if follows(access, loop.axis):
                 rows[access.buffer].add("whole")
                 continue
-            row, column = row_of(access)
-            apart = any(loop.axis in i.free for i in row[1:] if i)
+            row, column = fixed_and_not(access)
+            apart = any(loop.axis in i.free for i in row if i)
             if (row, column) in done or not apart:
                 return False
             rows[access.buffer].add(row)
-        done.update(row_of(s) for s in stores if not follows(s, loop.axis))
+        done.update(fixed_and_not(s) for s in stores if not follows(s, loop.axis))
     return all(len(found) == 1 for found in rows.values())
 
 
@@ -135,14 +135,18 @@ def follows(access, axis):
     return stride_along(access, axis) == 1
 
 
+def fixed_and_not(access):
+    """(the parts of an index that change, those that do not)"""
+    fixed = [isinstance(i, Const) for i in access.index]
+    pairs = [*zip(access.index, fixed, strict=True)]
+    return tuple(None if f else i for i, f in pairs), tuple(i for i, f in pairs if f)
+
+
 def row_of(access):
-    """(where a lane's row is, which of its elements this is)."""
-    row, column = [access.buffer], 0
-    for i, stride in zip(access.index, access.buffer.strides, strict=True):
-        fixed = isinstance(i, Const)
-        column += i.value * stride if fixed else 0
-        row.append(None if fixed else i)
-    return tuple(row), column
+    """(where a lane's row is, which of its elements this is)"""
+    terms = dict(terms_in_memory(access.index, access.buffer))
+    column = terms.pop(ONE, 0)
+    return (access.buffer, frozenset(terms.items())), column
 
 
 @functools.cache
@@ -153,17 +157,18 @@ def any_lane(count):
 
 def substitute_in(row, replacement):
     """A row, as `row_of` has it, with other expressions in its index."""
-    buffer, *index = row
-    return buffer, *(i and substitute([i], replacement)[0] for i in index)
+    buffer, terms = row
+    return buffer, frozenset((*substitute([e], replacement), n) for e, n in terms)
 
 
-def pieces(columns, most):
-    """Columns in pieces that lie together: powers of two, as long as they can be."""
-    columns = sorted(columns)
+def pieces(columns, most, whole=0):
+    """Columns in pieces that lie together: whole rows, if these have so many columns;
+    else powers of two, as long as they can be."""
+    columns, sizes = sorted(columns), [most >> k for k in range(most.bit_length())]
     while columns:
-        size = most
-        while columns[:size] != list(range(columns[0], columns[0] + size)):
-            size //= 2
+        together = (n for n in (whole, *sizes) if n and columns[:n] == [
+            *range(columns[0], columns[0] + n)])  # fmt: skip
+        size = next(together)
         yield columns[:size]
         columns = columns[size:]
 
@@ -277,9 +282,8 @@ class Lanes(Walker):
             row, column = row_of(access)
             rows[row][column] = access
         for row, columns in rows.items():
-            packed = len(columns) == self.packed(columns[min(columns)])
-            most = len(columns) if packed else self.count
-            for piece in pieces(columns, most):
+            whole = self.packed(columns[min(columns)])
+            for piece in pieces(columns, self.count, whole):
                 found |= {(row, c): (piece, columns[piece[0]]) for c in piece}
         return found
 
