@@ -122,6 +122,21 @@ def test_powers(dtype):
     assert found.dtype == dtype and errors(found, wanted).max() <= 1.5
 
 
+@needs_long
+def test_powers_that_are_products_and_a_root():
+    """Rounded once, and with the signs of zeros."""
+    ends = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 3e38, 1e-45, -1e-45]
+    x = np.array([*ends, *np.random.default_rng(2).normal(size=3000) * 20], "float32")
+    powers = {y: mj.jit(lambda x, y=y: x**y) for y in (0.5, -0.5, 1.5, -1.5, 2.5, -3.5)}
+    for y, f in powers.items():
+        with np.errstate(all="ignore"):
+            wanted = np.power(x.astype(longdouble), longdouble(y)).astype("float32")
+        np.testing.assert_array_equal(f(x), wanted)
+        signs = [np.copysign(1, np.where(np.isnan(z), 1, z)) for z in (f(x), wanted)]
+        np.testing.assert_array_equal(*signs)
+        assert "sqrt" in f.lower(x).compile().as_text("llvm")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_angles(dtype):
     ends = "0 -0. 1 -1 1e-40 -1e30 1e30 inf -inf nan".split()

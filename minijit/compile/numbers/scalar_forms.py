@@ -189,11 +189,17 @@ in_range_forms = {
 }
 
 
+# Exponents with which a power is a root and products: {y: the name of x ** y}.
+half_powers = {k / 2: f"pow_{k}_halves".replace("-", "minus_") for k in range(-7, 8, 2)}
+
+
 def plain_name(expr):
     """The name of the plain operation that an `Op` is, because of its arguments."""
     name = expr.name
     if name == "rem" and by_power_of_two(expr):
         return "rem_of_power"
+    if name == "pow" and expr.dtype == FLOAT32 and type(expr.args[1]) is Const:
+        return half_powers.get(expr.args[1].value, name)
     if name not in in_range_forms or expr.dtype.kind not in "iu":
         return name
     x, y = expr.args
