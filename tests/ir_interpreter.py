@@ -169,11 +169,6 @@ class Run:
         assert np.asarray(value).dtype == array.dtype or stmt.combine
         array[where] = value
 
-    def fetch(self, stmt):
-        where = [self.value(i) for i in stmt.index]
-        extents = stmt.source.shape
-        assert all(0 <= i < n for i, n in zip(where, extents, strict=True)), stmt
-
     def on_while(self, stmt):
         outside = dict(self.values)
         while True:

@@ -315,11 +315,11 @@ def broken_programs():
         "16 bits": program(nest(Store(y, (i, j), Op("convert", (
             Op("sin", (half_value,), np.dtype("float16")),), F32)))),
         "mixes dtypes": program(nest(Store(y, (i, j), Op("add", (value, i), F32)))),
-        "before all of it is written": program(
+        "before it is written": program(
             nest(Store(y, (i, j), Load(lost, (i, j)))), temps=(lost,)
         ),
         "to an input": program(nest(Store(x, (i, j), value))),
-        "combines with what": program(nest(Store(y, (i, j), value, "add"))),
+        "combined with nothing": program(nest(Store(y, (i, j), value, "add"))),
         "several outermost": program(Kernel("k0", (
             For(i, (For(j, (Store(y, (i, j), value),)),)), For(Axis(2), ()),
         ))),

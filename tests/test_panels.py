@@ -315,32 +315,6 @@ def test_a_panel_is_a_quarter_of_a_cache():
         assert row <= panel.shape[1] < 1.5 * row
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape, whole", [
-    ((128, 96), True), ((3, 64, 32), True), ((48, 80), False),
-])  # fmt: skip
-def test_lines_of_the_next_tile_are_asked_for(shape, whole, dtype):
-    """Each line once if tiles are whole; else the place, at least, is in the array."""
-
-    class Asked(Run):
-        def fetch(self, stmt):
-            super().fetch(stmt)
-            asked[tuple(int(self.value(i)) for i in stmt.index)] += 1
-
-    asked, x = np.zeros(shape, int), numbers(shape, dtype)
-    with mj.enable_x64(True), settings(panel_from=0, stream_bytes=0):
-        program = lowered(lambda x: jnp.swapaxes(x, -1, -2) * 2, x)
-        kernel, = program.kernels
-        body = place(kernel.body)
-        memory = {b: garbage(b) for b in (*program.outputs, *local_buffers(body))}
-        Asked(memory | {program.inputs[0]: x}).block(body)
-        agree(program, [x], [np.swapaxes(x, -1, -2) * 2])
-    lines = asked.reshape(*shape[:-1], -1, 64 // x.itemsize)
-    assert lines.any()
-    if whole:
-        assert (lines[..., 0] == 1).all() and (lines[..., 1:] == 0).all()
-
-
 @pytest.mark.parametrize("straight, axis", [(0, 0), (1, 1), (2, 1)])
 def test_what_goes_past_the_caches_is_read_in_long_runs(straight, axis):
     def f(x):

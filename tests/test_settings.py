@@ -119,7 +119,6 @@ cases = {
     "panel_row": (lambda x: x.T * 2, [ones(64, 64)], 128, {"panel_from": 0}),
     "panel_read": (lambda x: x.T * 2, [ones(64, 64)], 64, {"panel_from": 0}),
     "stream_bytes": (lambda x: x.T * 2, [ones(64, 64)], 0, {"panel_from": 0}),
-    "ask_ahead": (lambda x: x.T * 2, [ones(64, 64)], False, PAST_CACHES),
     "stream_row": (lambda x: x.T * 2, [ones(64, 64)], 128, PAST_CACHES),
     "stream_read": (lambda x: x.T * 2, [ones(64, 64)], 64, PAST_CACHES),
     "few_steps": (

@@ -71,7 +71,6 @@ class Settings:
       stream_row, stream_read: bytes of a panel's row, and of what is read at once, if
         all that is stored goes past the caches: then it costs nothing to store short
         runs, and memory reads ahead in long ones.
-      ask_ahead: whether memory is asked for the next tile while such a one is stored.
       reuse_bytes: an array of fewer bytes is not stored over: two such arrays fit into
         the cache, and a kernel that reads one and writes another serves for more of
         them.
@@ -171,7 +170,6 @@ class Settings:
     stream_bytes: int = 1 << 25
     stream_row: int = 1 << 8
     stream_read: int = 1 << 11
-    ask_ahead: bool = True
     reuse_bytes: int = 1 << 14
     fewest_rounds: int = 3
     largest_call: int = 512

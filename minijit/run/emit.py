@@ -145,12 +145,7 @@ walkers |= {Start: start, Step: step}
 
 # chapter 16, brought along
 from ..compile.loops.expressions import as_index
-from ..compile.loops.statements import Fetch
 from ..compile.loops.scalars import FLOAT32, UINT16
-
-
-# Only machine code can ask for lines of memory; for others there is nothing to do.
-walkers |= {Fetch: lambda walker, stmt: None}
 
 
 def step_of_argmax(walker, reduce, cells):

@@ -38,8 +38,8 @@ def kind_of(call):
 
 def obstacle(program):
     """Why a program cannot run within a native loop, or None if it can."""
-    reasons = (check(program) for check in obstacles)
-    return next(filter(None, reasons), None)
+    calls = filter(None, map(call_obstacle, program.calls))
+    return too_large(program) or next(calls, None)
 
 
 def left_to_python(closed):
@@ -81,15 +81,6 @@ def too_large(program):
 
 
 loop_rules |= {"large loop": (False, "it would compile for too long", "largest_loop")}
-
-
-def calls_out(program):
-    """The first call of a program that no native code can make, as an obstacle."""
-    return next(filter(None, map(call_obstacle, program.calls)), None)
-
-
-# Functions of a program: why it cannot run within a native loop, or None.
-obstacles = [too_large, calls_out]
 
 
 def call_obstacle(call):

@@ -141,8 +141,8 @@ class BlockWalk(Lowering):
       forms: {equation: how many terms its totals have, as far as it was asked}.
     """
 
-    def __init__(self, jaxpr, policy, programs, axes, hot):
-        super().__init__(jaxpr, policy, programs)
+    def __init__(self, jaxpr, programs, axes, hot):
+        super().__init__(jaxpr, programs)
         self.axes, self.hot, self.tables = axes, hot, Tables(axes.known)
         self.rooms, self.forms, self.folded = {}, {}, set()
 
@@ -340,7 +340,7 @@ def block_walk(walk, jaxpr, loop, consts, inlined, done):
     while hot:
         key = jaxpr, hot
         if key not in done:
-            done[key] = BlockWalk(jaxpr, walk.policy, walk.programs, axes, hot)
+            done[key] = BlockWalk(jaxpr, walk.programs, axes, hot)
             done[key].run()
         other = done[key]
         if not (idle := hot - other.lands_that_mix()):

@@ -308,12 +308,11 @@ class Fusion(Parts):
         return (second, first) if waits else (first, second)
 
     def path(self, first, second):
-        """Whether a third part has to run after one of two and before the other."""
-        return any(
-            self.reach[n] >> b & 1
-            for a, b in ((first, second), (second, first))
-            for n in self.after[a] - {b}
-        )
+        """The part that has to run after one of two and before the other, or None."""
+        pairs = (first, second), (second, first)
+        between = (n for a, b in pairs for n in self.after[a] - {b}
+                   if self.reach[n] >> b & 1)  # fmt: skip
+        return next(between, None)
 
     def decide(self, first, second):
         """Whether two parts become one kernel: -> `Decision`."""
@@ -333,7 +332,7 @@ class Fusion(Parts):
             return judge("copy")
         if rule := between_them(a, b):
             return judge(rule)
-        if self.path(first, second):
+        if self.path(first, second) is not None:
             return judge("path")
         if a.size + b.size > settings.most_operations:
             return judge("operations", operations=a.size + b.size)
@@ -373,7 +372,7 @@ class Fusion(Parts):
         while self.queue:
             *_, first, second, which = heapq.heappop(self.queue)
             if first in self.parts and second in self.parts:
-                if self.path(first, second):
+                if self.path(first, second) is not None:
                     # What was merged meanwhile stands between them.
                     self.decisions.append(self.decide(first, second))
                     continue

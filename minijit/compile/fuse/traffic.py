@@ -18,7 +18,7 @@ from ..loops.element_sets import Access, Elements, count, covers, most_steps, re
 from ..loops.expressions import Load, Op
 from ..loops.graphs import postorder
 from ..loops.statements import (
-    Call, Fetch, For, If, Kernel, Let, Region, Start, Step, Store,
+    Call, For, If, Kernel, Let, Region, Start, Step, Store,
 )
 from ..schedule.place import place
 from .sweeps import not_memory, sweeps_of
@@ -193,7 +193,6 @@ walkers = {
     Start: start,
     Step: step,
     Store: Walk.store,
-    Fetch: lambda walk, stmt, done: None,
     For: Walk.loop,
     If: Walk.choice,
 }

@@ -93,32 +93,12 @@ def check_kernel(kernel, known, writable):
     outermost = [stmt for stmt in kernel.body if isinstance(stmt, For)]
     require(len(outermost) <= 1, "{} has several outermost loops", kernel.name)
     require(written <= writable, "{} writes to an input, or to nowhere", kernel.name)
-    for stmt in stores:
-        first = stmt.combine is None or stmt.buffer in known
-        require(first, "{} combines with what nobody wrote", kernel.name)
     for expr in postorder(expressions(kernel.body)):
         check_expr(expr)
-        if isinstance(expr, Load) and expr.buffer not in every:
-            there = expr.buffer in known
-            require(there, "{} is read before all of it is written", expr)
-    check_own(kernel.body, own, set(), "{} is read before it is written")
-    early = "{} is read before all of it is written"
-    check_own(kernel.body, written - known, set(), early)
+    check_order(kernel.body, {*known})
     check_slices(kernel.body, outermost, written)
     check_body(kernel.body, nothing, False)
     return written
-
-
-def check_own(body, own, known, message):
-    """Check that statements write buffers of a kernel's own before they read them."""
-    for stmt in body:
-        loads = (e for e in postorder(stmt.uses()) if isinstance(e, Load))
-        early = [e for e in loads if e.buffer in own - known]
-        require(not early, message, *early[:1])
-        for inner in stmt.bodies():
-            check_own(inner, own, known, message)
-        if isinstance(stmt, Store):
-            known.add(stmt.buffer)
 
 
 def check_slices(body, outermost, written):

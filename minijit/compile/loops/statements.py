@@ -5,7 +5,6 @@ A jaxpr speaks of whole arrays, this language of elements.  An *expression* (see
 for every value of the axes around it.  The grammar:
 
     Stmt    ::= Store(buffer, index*, value, combine?) | For(axis, body*)
-              | Fetch(source, index*)                            made by `panels`
               | If(pred, then*, otherwise*)
               | Let(expr) | Start(reduce) | Step(reduce)         made by `place`
               | While(test*, cond, body*) | Swap(buffer, buffer)
@@ -66,23 +65,6 @@ class Store(Stmt):
     def rewrite(self, exprs, buffers):
         *index, value = exprs([*self.index, self.value])
         return Store(buffers(self.buffer), tuple(index), value, self.combine)
-
-
-@dataclass(frozen=True, eq=False)
-class Fetch(Stmt):
-    """`source[index]` will be loaded soon: its line may come nearer in the meantime.
-
-    This loads nothing, and what a program computes does not depend on it.
-    """
-
-    source: Buffer
-    index: tuple
-
-    def uses(self):
-        return self.index
-
-    def rewrite(self, exprs, buffers):
-        return Fetch(self.source, tuple(exprs([*self.index])))
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,16 +26,19 @@ arranged = {"kernel": tuple}
 
 
 class Writer:
-    """Lines of text, indented, with a name for each expression that has one."""
+    """Lines of text, indented, with a name for each expression that has one.
+
+    Attributes:
+      names: {expression: its name} of those that are bound; known: of all that were.
+    """
 
     def __init__(self):
-        self.lines = []
-        self.names = {}
-        self.counts = Counter()
+        self.lines, self.counts = [], Counter()
+        self.names, self.known = {}, {}
 
     def name(self, expr, prefix):
         """A new name, such as `i2`."""
-        self.names[expr] = f"{prefix}{self.counts[prefix]}"
+        self.names[expr] = self.known[expr] = f"{prefix}{self.counts[prefix]}"
         self.counts[prefix] += 1
         return self.names[expr]
 
@@ -90,9 +93,6 @@ class Writer:
                 index = ", ".join(map(self.text, stmt.index))
                 how = infix.get(stmt.combine, stmt.combine or "")
                 return f"{stmt.buffer.name}[{index}] {how}= {self.text(stmt.value)}"
-            case loops.Fetch():
-                index = ", ".join(map(self.text, stmt.index))
-                return f"fetch {stmt.source.name}[{index}]"
             case loops.If():
                 return f"if {self.text(stmt.pred)}:"
             case loops.While():

@@ -140,7 +140,7 @@ def call_program(walk, eqn, closed, name):
     """A call of a function's program, lowered once for all its calls."""
     program = walk.programs.get(closed)
     if program is None:
-        inner = lower(closed, name, walk.policy, walk.programs)
+        inner = lower(closed, name, walk.programs)
         distinct = len(set(inner.outputs)) == len(inner.outputs)
         program = walk.programs[closed] = replace(inner, inner=distinct)
     walk.fallbacks |= dict(program.fallbacks)

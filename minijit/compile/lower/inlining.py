@@ -148,5 +148,3 @@ def crowded(group, value, most):
     more = value.reads - group.reads
     return len(more) > 1 and len(group.reads) + len(more) > most
 
-
-policies = {"first": first_policy}

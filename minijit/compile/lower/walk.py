@@ -27,7 +27,7 @@ from ..loops.statements import Store
 from ..pipeline import row_choosers
 from .assembly import assemble, expanded, walked
 from .groups import Groups
-from .inlining import Estimates, policies
+from .inlining import Estimates, first_policy
 
 # {primitive: its row}, an `Elements` or `Statements`.
 lower_rules = {}
@@ -138,9 +138,8 @@ class Lowering:
       within: {variable: another one, in whose memory it lies}.
     """
 
-    def __init__(self, jaxpr, policy, programs):
-        self.jaxpr, self.policy = jaxpr, policy
-        self.programs = {} if programs is None else programs
+    def __init__(self, jaxpr, programs):
+        self.jaxpr, self.programs = jaxpr, {} if programs is None else programs
         self.results, self.stored = set(jaxpr.outvars), {}
         self.readers, self.answers, self.within = defaultdict(dict), {}, {}
         self.groups, self.estimates = Groups(), Estimates(jaxpr, row_of)
@@ -176,7 +175,7 @@ class Lowering:
         var, = eqn.outvars
         if var not in self.results and var not in self.stored:
             value = self.estimates.value(eqn, row, self.readers[var])
-            cut = policies[self.policy](value)
+            cut = first_policy(value)
             if cut is None:
                 return self.inline(var, row, value)
             self.stored[var] = cut
@@ -213,13 +212,12 @@ class Lowering:
         return self.answers[expr]
 
 
-def lower(closed, name="main", policy="first", programs=None):
+def lower(closed, name="main", programs=None):
     """Lower a `ClosedJaxpr`, simplified or not, to a `Program` of loops.
 
     Args:
-      policy: a name in `policies`.
       programs: {jaxpr: Program} of inner jitted functions, to be used and extended.
     """
     with noting() as notes:
-        walk = Lowering(expanded(closed.jaxpr), policy, programs)
+        walk = Lowering(expanded(closed.jaxpr), programs)
         return assemble(*walked(walk, closed.consts), name, notes)

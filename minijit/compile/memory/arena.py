@@ -12,12 +12,11 @@ writes it first to the step that uses it last.  Two buffers may have the same me
 no step finds both of them alive.  All of them together are one block, the *arena*.
 """
 
-import weakref
 from dataclasses import dataclass
 
 import numpy as np
 
-from ...trace.jit.jit import cache_clearers
+from ...trace.jaxprs.memory import memoised
 from ..loops.buffers import Buffer
 from ..loops.kernel_buffers import buffer_names
 from ..loops.statements import Call, Kernel
@@ -25,33 +24,26 @@ from ..loops.statements import Call, Kernel
 # Where an array begins: at the first byte of a line of the cache.
 LINE = 64
 
-# {program: the buffers of its own that Python makes or may keep}
-pythons: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-cache_clearers.append(pythons.clear)
 
-
+@memoised
 def own_memory(program):
     """The buffers that a call makes or may keep, and that so have their own memory.
 
     Python makes its results, and a callback may put its arguments on a list; what an
     inner program hands to Python, or gets from there, counts where it is called too.
     """
-    known = pythons.get(program)
-    if known is None:
-        found = set()
-        for call in program.calls:
-            if call.routine == "eval":
-                found.update(buffers_of(call))
-            elif call.routine == "program":
-                inner = call.attrs["program"]
-                theirs = own_memory(inner)
-                theirs = theirs if inner.inner else theirs | {*inner.outputs}
-                views = (*call.inputs, *call.outputs)
-                buffers = (*inner.inputs, *inner.outputs)
-                pairs = zip(views, buffers, strict=True)
-                found.update(view.buffer for view, b in pairs if b in theirs)
-        known = pythons[program] = frozenset(found)
-    return known
+    found = set()
+    for call in program.calls:
+        if call.routine == "eval":
+            found.update(buffers_of(call))
+        elif call.routine == "program":
+            inner = call.attrs["program"]
+            theirs = own_memory(inner)
+            theirs = theirs if inner.inner else theirs | {*inner.outputs}
+            views = (*call.inputs, *call.outputs)
+            pairs = zip(views, (*inner.inputs, *inner.outputs), strict=True)
+            found.update(view.buffer for view, b in pairs if b in theirs)
+    return frozenset(found)
 
 
 def given_results(program):

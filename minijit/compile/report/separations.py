@@ -6,10 +6,10 @@
 The rules are asked one after the other; the first one that says something is right.
 """
 
-import weakref
 from collections import Counter
 from dataclasses import dataclass
 
+from ...trace.jaxprs.memory import memoised
 from ..decisions import eqns_of
 from ..fuse.fusion import Fusion
 from ..loops.statements import Kernel
@@ -181,7 +181,7 @@ def inlining(report, a, b):
 
     It is not said of two that fusion would merge with another setting: that is nearer.
     """
-    found = None if numbers_only(report, a, b) else merging(report, a, b)[-1]
+    found = None if numbers_only(report, a, b) else merging(a, b)[-1]
     if found is None or found.fused or not found.setting:
         return stored(report, a, b)
 
@@ -198,18 +198,18 @@ def stored(report, a, b):
             return decision.rule, told, decision.setting, value
 
 
-# {report: {program: its `Fusion`}}, of those whose steps were asked about.
-fusions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+@memoised
+def fusion_of(program):
+    """Its `Fusion`, of one whose steps were asked about."""
+    return Fusion(program, program.settings)
 
 
-def merging(report, a, b):
+def merging(a, b):
     """Fusion, asked once more: -> (its state, the numbers of two kernels, `Decision`).
 
     It is None where both are parts of one kernel.
     """
-    program, known = a.program, fusions.setdefault(report, {})
-    fusion = known.get(program) or Fusion(program, program.settings)
-    known[program] = fusion
+    fusion = fusion_of(a.program)
     numbers = {known_by(part.step): n for n, part in fusion.parts.items()}
     pair = [numbers[known_by(step.stmt)] for step in (a, b)]
     same = pair[0] == pair[1]
@@ -218,7 +218,7 @@ def merging(report, a, b):
 
 def compared(report, a, b):
     """What fusion says of two kernels, and why there were two to begin with."""
-    fusion, pair, found = merging(report, a, b)
+    fusion, pair, found = merging(a, b)
     if not found:
         return "parts", "a GPU has several kernels for one: its blocks cannot wait"
     match found.rule:
@@ -226,7 +226,7 @@ def compared(report, a, b):
             told = map(own_order, (fusion.parts[n] for n in pair), (a, b))
             return found.rule, next(filter(None, told))
         case "path":
-            third = known_by(fusion.parts[between(fusion, *pair)].step)
+            third = known_by(fusion.parts[fusion.path(*pair)].step)
             steps = (s for s in report.steps if s.run == a.run)
             name = next((s.name for s in steps if known_by(s.stmt) == third), "a call")
             return found.rule, f"{name} has to run between them"
@@ -240,16 +240,6 @@ def compared(report, a, b):
 def known_by(stmt):
     """What a step of a program keeps while others change it: its name, or itself."""
     return stmt.name if isinstance(stmt, Kernel) else stmt
-
-
-def between(fusion, first, second):
-    """The number of a part that has to run after one of two, and before the other."""
-    return next(
-        n
-        for a, b in ((first, second), (second, first))
-        for n in fusion.after[a] - {b}
-        if fusion.reach[n] >> b & 1
-    )
 
 
 def value_for(decision, settings):

@@ -142,7 +142,7 @@ def step_lines(report, step):
     return lines
 
 
-def decision_lines(report, most=12):
+def decision_lines(report, most):
     """The ledger, what costs most first."""
     kept = [d for d in report.decisions if d.b and not d.fused]
     lines = []
@@ -221,6 +221,18 @@ def sized(nbytes, text):
     return [first, *(" " * 13 + line for line in lines[1:])]
 
 
+def sections(report, most):
+    """(title, lines) of what there is to say after the steps, at most so much of it."""
+    found = {
+        "kept in memory, by bytes written and read": decision_lines(report, most),
+        "copied whole": copy_lines(report),
+        "passes that left it as it was": given_up_lines(report),
+        "loops that no price has chosen": chosen_lines(report),
+        "arrays": buffer_lines(report),
+    }
+    return [(title, lines) for title, lines in found.items() if lines]
+
+
 def report_text(report, most=60):
     """The whole report; of more steps than `most` those that move most."""
     lines = head_lines(report)
@@ -231,16 +243,8 @@ def report_text(report, most=60):
         lines += ["", *step_lines(report, step)]
     if len(report.steps) > most:
         lines += ["", f"... and {len(report.steps) - most} steps that move less"]
-    if decided := decision_lines(report):
-        lines += ["", "kept in memory, by bytes written and read:", *decided]
-    if copied := copy_lines(report):
-        lines += ["", "copied whole:", *copied]
-    if given_up := given_up_lines(report):
-        lines += ["", "passes that left it as it was:", *given_up]
-    if chosen := chosen_lines(report):
-        lines += ["", "loops that no price has chosen:", *chosen]
-    if made := buffer_lines(report):
-        lines += ["", "arrays:", *made[:most]]
+    for title, found in sections(report, 12):
+        lines += ["", f"{title}:", *found[:most]]
     return "\n".join(cut_to(line.rstrip(), WIDTH) for line in lines)
 
 
@@ -312,15 +316,9 @@ def report_html(report):
     ]
     steps = [step_html(report, step, longest) for step in report.steps]
     parts = ["<br>".join([f"<b>{first}</b>", *others]), *slow, *steps]
-    for title, lines in (
-        ("kept in memory, by bytes written and read", decision_lines(report, 100)),
-        ("copied whole", copy_lines(report)),
-        ("loops that no price has chosen", chosen_lines(report)),
-        ("arrays", buffer_lines(report)),
-    ):
-        if lines:
-            text = html.escape("\n".join(lines))
-            parts.append(f"<details><summary>{title}</summary><pre>{text}</pre></details>")
+    for title, lines in sections(report, 100):
+        text = html.escape("\n".join(lines))
+        parts.append(f"<details><summary>{title}</summary><pre>{text}</pre></details>")
     return f"{STYLE}<div class=minijit-report>{''.join(parts)}</div>"
 
 

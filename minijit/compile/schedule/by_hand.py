@@ -37,21 +37,9 @@ class ScheduleError(ValueError):
     """A recipe asks for loops that are not sure to compute what the kernel does."""
 
 
-class NamedLoops(Writer):
-    """Loops as text, which remembers what each loop is called."""
-
-    def __init__(self):
-        super().__init__()
-        self.known = {}
-
-    def name(self, expr, prefix):
-        self.known[expr] = super().name(expr, prefix)
-        return self.known[expr]
-
-
 def text_of(body):
     """-> (the loops of some statements as text, {axis: its name})"""
-    writer = NamedLoops()
+    writer = Writer()
     writer.block(place(body, prepare=tuple), 0)
     return "\n".join(writer.lines), writer.known
 

@@ -33,7 +33,7 @@ from ..loops.contents import (
     is_nest, loads_of, loads_within, stores_in, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from ..loops.graphs import postorder, substitute
+from ..loops.graphs import postorder
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
 from ..loops.statements import (
@@ -422,10 +422,6 @@ def is_plain(loop):
     return True
 
 
-def is_total(store):
-    return type(store.value) is Reduce
-
-
 def bytes_along(axis, body):
     """Bytes of arrays that memory runs along with an axis, less those it crosses."""
     places = (*stores_in(body), *loads_of(body))
@@ -496,35 +492,22 @@ class Columns:
                 self.in_rows(values)
                 stmt, = replaced([stmt], self.known.get, self.new)
             self.parts.append(self.innermost(stmt))
-        elif type(stmt.value) is Reduce:
-            self.add_total(stmt)
         else:
-            self.plain.update(found)
-            self.add_store(stmt)
+            self.plain.update(() if type(stmt.value) is Reduce else found)
+            self.add(stmt)
 
-    def add_store(self, store):
-        """A store, in the loop of those just before: what they share is made once."""
-        last = self.parts[-1:]
-        if last and last[0].axis is self.axis and not any(map(is_total, last[0].body)):
-            self.parts[-1] = For(self.axis, (*last[0].body, store))
-        else:
-            self.parts.append(self.innermost(store))
-
-    def add_total(self, store):
-        """A total that is stored as it is: those that follow find it there.
-
-        It goes on beside those that were stored just before.
-        """
-        last, stores = self.parts[-1:], ()
-        if last and last[0].axis is self.axis:
-            stores = last[0].body
-        made = {s.buffer for s in stores}
-        reads = {e.buffer for e in loads_within([store.value])}
-        if stores and all(type(s.value) is Reduce for s in stores) and not made & reads:
-            self.parts[-1] = For(self.axis, (*stores, store))
+    def add(self, store):
+        """A store, in the loop of those just before, as far as it does not need them:
+        what they share is made once.  Those that follow find a total there."""
+        last, total = self.parts[-1:], type(store.value) is Reduce
+        beside = last[0].body if last and last[0].axis is self.axis else ()
+        reads = {e.buffer for e in loads_within([store.value])} if total else set()
+        alike = all((type(s.value) is Reduce) == total for s in beside)
+        if beside and alike and reads.isdisjoint(s.buffer for s in beside):
+            self.parts[-1] = For(self.axis, (*beside, store))
         else:
             self.parts.append(self.innermost(store))
-        if store.buffer not in self.again:
+        if total and store.buffer not in self.again:
             self.know(store.value, Load(store.buffer, store.index))
 
     def know(self, value, load):
@@ -577,10 +560,7 @@ class Columns:
             inner = tuple(self.placed(s, place, count) for s in stmt.body)
             return For(stmt.axis, inner)
         j = Axis(count)
-
-        def in_row(buffer, index):
-            return buffer, tuple(substitute(list(index), {self.axis: j}.get))
-
+        in_row = lambda b, index: (b, tuple(Renamer({self.axis: j})(index)))
         body = on_buffers(stmt.body, in_row, self.rows)
         return For(j, replaced(body, {self.axis: place(j)}.get))
 

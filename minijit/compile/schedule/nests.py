@@ -11,14 +11,13 @@
 import math
 from collections import Counter
 
-from ..decisions import loop_rules, noted
 from ..loops.contents import (
     loads_of, loads_within, only_sets, perfect, stores_in, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, recalled, substitute
 from ..loops.index_rules import digit_of, joined_digits, known, linear, over
-from ..loops.statements import Fetch, For, Store, nested, replaced, statements
+from ..loops.statements import For, Store, nested, replaced, statements
 from ..settings import config
 
 
@@ -408,15 +407,7 @@ def loop_over(extent, kind="loop"):
     return Axis(extent if known(extent) is None else known(extent), kind)
 
 
-# ---- tiles, and what comes next
-#
-#     for j in 512:
-#       for n in 4:
-#         fetch x[i, (t + 1) * 64 + ..., ...]   # a line of the next tile
-#         for lane in vector 16:
-#           y[i, j, t*64+n*16+lane] = panel[j, n*16+lane] * 2
-#
-# A panel is filled, then it is stored.  Without the `Fetch` nothing is read meanwhile.
+# ---- tiles
 
 
 def around_tiles(axes, *tiles):
@@ -432,52 +423,3 @@ def around_tiles(axes, *tiles):
 def loaded_along(axis, loads):
     """The bytes of those loads that run along an axis."""
     return sum(bytes_of(load) for load in loads if runs_along(load) is axis)
-
-
-def step_after(loops):
-    """{axis: where it is one step later} of nested loops, over and over again."""
-    found, more = {}, as_index(1)
-    for axis in reversed(loops):
-        step, extent = op("add", axis, more), as_index(axis.extent)
-        found[axis], more = op("mod", step, extent), op("floordiv", step, extent)
-    return found
-
-
-def asked_ahead(load, p, q, step, loops, block):
-    """The statements that ask for the tile after this one, a few lines in each step.
-
-    What is stored past the caches leaves nothing to read, so that memory would have to
-    wait for the next tile.  (If the last tile is shorter it asks for less.)
-
-    Args:
-      load: what is read from memory; p, q: the tiles of the axis along which it is
-        stored, and of that along which it runs.
-      step: the number of this step, of those that store a block's row each.
-      loops: those around the tiles; block: the length of a block.
-    """
-    if not (loops and config.fusion.ask_ahead and noted("asked ahead")):
-        return []
-    after = step_after(loops)
-    columns = as_index(q.length // block)
-    row, column = op("floordiv", step, columns), op("mod", step, columns)
-    column = op("mul", column, as_index(block))
-    found, line = [], 64 // load.buffer.dtype.itemsize
-    for number in range(0, block, line):
-        places = (p, row), (q, op("add", column, as_index(number)))
-        there = {}
-        for tiles, place in places:
-            last = as_index(tiles.axis.extent - 1)
-            there[tiles.axis] = op("min", op("add", tiles.start, place), last)
-        # By way of new axes, for a later place is told by the old ones.
-        new = {axis: Axis(axis.extent) for axis in after}
-        now = Renamer(new)(Renamer(there)([load]))
-        later, = Renamer({new[axis]: place for axis, place in after.items()})(now)
-        found.append(Fetch(later.buffer, later.index))
-    return found
-
-
-loop_rules |= {
-    "asked ahead": (
-        True, "memory is asked for the next tile while this one is stored", "ask_ahead"
-    ),
-}  # fmt: skip

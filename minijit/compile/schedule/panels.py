@@ -28,7 +28,7 @@ from ..loops.statements import Store, expressions, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import (
-    Renamer, around_tiles, asked_ahead, bytes_of, in_nests, loaded_along, loop_over,
+    Renamer, around_tiles, bytes_of, in_nests, loaded_along, loop_over,
     runs_along, strides_of,
 )
 
@@ -102,19 +102,15 @@ def streamed(stores, run):
     return whole and large
 
 
-def stored_past_caches(stores, p, q, panels, loops):
-    """What a tile stores, in whole registers, and what the next tile reads asked ahead.
+def stored_past_caches(stores, p, q, panels):
+    """What a tile stores, in whole registers.
 
     Args:
-      p, q: the `Tiles` along which stores and loads run; panels: {load: its panel};
-      loops: those around the tiles.
+      p, q: the `Tiles` along which stores and loads run; panels: {load: its panel}.
     """
     j, n, lane = loop_over(q.left), loop_over(p.blocks), Axis(BLOCK, "vector")
     i = op("add", op("mul", n, as_index(BLOCK)), lane)
-    body = from_panels(stores, p, q, panels, i, j)
-    step = op("add", op("mul", j, as_index(p.length // BLOCK)), n)
-    more = [s for load in panels for s in asked_ahead(load, p, q, step, loops, BLOCK)]
-    return nested([j, n], [*more, *nested([lane], body)])
+    return nested([j, n, lane], from_panels(stores, p, q, panels, i, j))
 
 
 def cut(axes, run, other, loads, count, past_caches):
@@ -205,12 +201,8 @@ def from_panels(stores, p, q, panels, i, j):
     return replaced(stores, there.get)
 
 
-def worked_on(stores, run, other, tiles, loops=()):
-    """The statements of one tile for the stores that run along one of its axes.
-
-    Args:
-      loops: those around the tiles.
-    """
+def worked_on(stores, run, other, tiles):
+    """The statements of one tile for the stores that run along one of its axes."""
     if not stores:
         return []
     p, q, statements, panels = tiles[run], tiles[other], [], {}
@@ -222,7 +214,7 @@ def worked_on(stores, run, other, tiles, loops=()):
         statements += filled(panel, load, p, q)
         panels[load] = panel
     if streamed(stores, run) and noted("streamed", stores=len(stores)):
-        return [*statements, *stored_past_caches(stores, p, q, panels, loops)]
+        return [*statements, *stored_past_caches(stores, p, q, panels)]
     i, j = loop_over(p.left), loop_over(q.left)
     return [*statements, *nested([j, i], from_panels(stores, p, q, panels, i, j))]
 
@@ -260,7 +252,7 @@ def in_panels(axes, stores):
     if not loops:
         noted("one tile")
         return None
-    body = [stmt for side in sides for stmt in worked_on(*side, tiles, loops)]
+    body = [stmt for side in sides for stmt in worked_on(*side, tiles)]
     lengths = {"row": tiles[run].length, "read": tiles[other].length}
     moved = sum(map(bytes_of, loads))
     noted("panels", panels=len(loads), bytes=moved, steps=loops[0].extent, **lengths)

@@ -3,10 +3,7 @@
     out[] = sqrt(total(k: x[k]))          for p in 64:
                                             part[p] = total(k: x[p * 65536 + k])
                                           for l in serial 1:
-                                            all[l] = 0
-                                            for p in serial 64:
-                                              all[l] += part[p]
-                                            out[] = sqrt(all[l])
+                                            out[] = sqrt(total(p: part[p]))
 
 How many parts there are depends on how many numbers there are, and the parts are added
 in their order.  So the result has the same bits, whoever computes which part.
@@ -18,13 +15,12 @@ Long sums of float32 grow in float64, a share of up to 4096 numbers at a time:
 """
 
 import math
-from dataclasses import replace
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.contents import loads_within, totals_in, totals_within
-from ..loops.expressions import Axis, Const, Load, Reduce, as_index, op
-from ..loops.reductions import grows_in, start_values
+from ..loops.expressions import Axis, Load, Reduce, as_index, op
+from ..loops.reductions import grows_in
 from ..loops.statements import For, Store, replaced
 from ..pipeline import arrangements
 from ..settings import config
@@ -56,7 +52,17 @@ def in_parts(body):
         return body
     length = -(-extents[which] // count)
     length = -(-length // LINE) * LINE if length > LINE else length
-    return parted(stores, totals, which, split(totals[0].axes[which], length))
+    part, start, count = split(totals[0].axes[which], length)
+    fill, names, each = [], {}, Axis(part.extent, "reduce")
+    for n, total in enumerate(totals):
+        room = Buffer(f"part{n}", (part.extent,), total.dtype, space="cache")
+        fill.append(Store(room, (part,), part_of(total, which, start, count)))
+        more = op("convert", Load(room, (each,)), dtype=grows_in(total))
+        whole = Reduce(total.op, (each,), (more,))
+        names[total] = op("convert", whole, dtype=total.dtype)
+    # What comes after all parts is in a loop of one step: a range of its own.
+    finish = For(Axis(1, "serial"), replaced(stores, names.get))
+    return For(part, tuple(fill)), finish
 
 
 loop_rules |= {
@@ -85,28 +91,6 @@ def axis_to_cut(extents):
     most = config.fusion.most_parts
     enough = (i for i, extent in enumerate(extents) if extent >= most)
     return next(enough, extents.index(max(extents)))
-
-
-def parted(stores, totals, which, parts):
-    """The statements for totals whose axis number `which` is `split` into parts."""
-    part, start, length = parts
-    fill, finish, names = [], [], {}
-    # What comes after all parts is in a loop of one step: a range of its own.
-    once = Axis(1, "serial")
-    for n, total in enumerate(totals):
-        room = Buffer(f"part{n}", (part.extent,), total.dtype, space="cache")
-        whole = Buffer(f"all{n}", (1,), grows_in(total), space="cache")
-        fill.append(Store(room, (part,), part_of(total, which, start, length)))
-        first, = start_values(total)
-        each = Axis(part.extent, "serial")
-        first = Const(first.value, whole.dtype)
-        more = op("convert", Load(room, (each,)), dtype=whole.dtype)
-        step = Store(whole, (once,), more, total.op)
-        finish += [Store(whole, (once,), first), For(each, (step,))]
-        names[total] = op("convert", Load(whole, (once,)), dtype=total.dtype)
-    exprs = Renamer(names)
-    finish += [replace(s, value=exprs([s.value])[0]) for s in stores]
-    return For(part, tuple(fill)), For(once, tuple(finish))
 
 
 def part_of(total, which, start, length):

@@ -19,7 +19,6 @@ results where they are wanted: `run_f(memory, out0, in0)`.  What Python makes fo
 it returns.
 """
 
-import weakref
 from collections import deque
 
 import numpy as np
@@ -28,23 +27,18 @@ from ...compile.loops.statements import Call
 from ...compile.memory.arena import LINE, given_results, make_plan
 from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import rewrites
-from ...trace.jaxprs.memory import Living
+from ...trace.jaxprs.memory import Living, memoised
 from ...trace.jit.jit import cache_clearers
 from ..loading import rewritten
 from ..python.source import DriverPrinter, driver_printers
 
 rewrites |= {"with_reuse": with_reuse}
 
-# {program as it is loaded: its Plan}
-plans: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
-
+@memoised
 def plan_of(program):
     """The plan of a program as it is loaded, with its inner programs' arenas in it."""
-    plan = plans.get(program)
-    if plan is None:
-        plan = plans[program] = make_plan(program, plan_within)
-    return plan
+    return make_plan(program, plan_within)
 
 
 def plan_within(call):

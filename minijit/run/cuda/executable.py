@@ -26,6 +26,7 @@ from ...trace.array import ShapedArray
 from ...trace.base.config import config
 from ...trace.base.turns import lock
 from ...trace.dtypes import ExtendedDtype, float0, storage_of
+from ...trace.jaxprs.memory import memoised
 from ...trace.jit.jit import cache_clearers
 from ...trace.jit.jitted import shortcut_makers
 from ..calls.dispatch import (
@@ -220,19 +221,13 @@ def as_result(made, aval):
 
 # ---- where a program runs
 
-# {an executable for the CPU: the same program for a GPU}
-moved: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-cache_clearers.append(moved.clear)
 
-
+@memoised
 def on_gpu(executable):
     """The same program for a GPU."""
     if executable.native != "llvm":
         return executable
-    if executable not in moved:
-        name = executable.program.name
-        moved[executable] = compile_cuda(executable.closed(), name)
-    return moved[executable]
+    return compile_cuda(executable.closed(), executable.program.name)
 
 
 

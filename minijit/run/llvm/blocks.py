@@ -13,9 +13,8 @@
 In four rounds rows exchange halves, quarters, pairs and single numbers with each other.
 """
 
-from ...compile.loops.expressions import Load
 from ...compile.loops.index_rules import known
-from ...compile.loops.statements import Fetch, For, Store
+from ...compile.loops.statements import For, Store
 from ...compile.memory.complex_pairs import PairBuffer
 from ...compile.schedule.nests import strides_of
 from ..emit import Walker, walkers
@@ -96,15 +95,4 @@ def exchanged(writer, rows, kind, n):
     return rows
 
 
-def walk_fetch(walker, stmt):
-    """A line on its way to the second cache, while the processor does other things."""
-    writer = walker.emitter
-    if isinstance(writer, LLVMWriter):
-        where = writer.address(stmt.source, walker.index(Load(stmt.source, stmt.index)))
-        writer.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-        # It is for a load, should come to the second cache, and is no instruction.
-        given = f"ptr {where}, i32 0, i32 2, i32 1"
-        writer.line(f"call void @llvm.prefetch.p0({given})")
-
-
-walkers |= {For: walk_loop, Fetch: walk_fetch}
+walkers |= {For: walk_loop}

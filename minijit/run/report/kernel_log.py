@@ -24,7 +24,6 @@ import inspect
 import itertools
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from ...compile import pipeline
 from ...compile.loops.statements import Kernel
 from ...trace.api import calls
 from ...trace.base.config import config
-from ...trace.jit.jit import cache_clearers
+from ...trace.jaxprs.memory import memoised
 from ...trace.jit.retrace import finished
 from ..loading import load, watchers
 
@@ -341,27 +340,20 @@ def timing_passes():
 
 # ---- drivers with a clock
 
-# {program: {native: its Steps, in the order in which they run}}
-known_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-cache_clearers.append(known_steps.clear)
-
-
 def held_at(report, number):
     """The bytes of the arrays that a program has made when a step runs."""
     made = (a for a in report.buffers if a.first is not None and a.first <= number)
     return sum(a.nbytes for a in made if a.role == "result" or number <= a.last)
 
 
+@memoised
 def steps_of(program, native):
     """(step, bytes held meanwhile) for the steps of a program, inner ones' included."""
     from .explaining import Reporting
 
-    versions = known_steps.setdefault(program, {})
-    if native not in versions:
-        names = [buffer.name for buffer in program.inputs]
-        report = Reporting(native).report(program, names)
-        versions[native] = [(s, held_at(report, n)) for n, s in enumerate(report.steps)]
-    return versions[native]
+    names = [buffer.name for buffer in program.inputs]
+    report = Reporting(native).report(program, names)
+    return [(s, held_at(report, n)) for n, s in enumerate(report.steps)]
 
 
 def watched(executable):
@@ -373,20 +365,11 @@ def watched(executable):
     program, native = executable.program, executable.native
     steps = iter(steps_of(program, native))
 
-    def clocked(function):
-        """A kernel or a call that tells how long it took."""
+    def took(start, end):
+        (step, held), thread = next(steps), threading.get_native_id()
+        heard(Event(program.name, step, start, end, held, thread))
 
-        def run(*args, **kwargs):
-            (step, held), start = next(steps), time.perf_counter()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                end, thread = time.perf_counter(), threading.get_native_id()
-                heard(Event(program.name, step, start, end, held, thread))
-
-        return run
-
-    driver = with_clocks(program, native, clocked)
+    driver = with_clocks(program, native, took)
 
     def run(*arrays):
         start = time.perf_counter()
@@ -398,24 +381,37 @@ def watched(executable):
     return run
 
 
+def clocked(function, took):
+    """A kernel or a call that tells when it began and ended."""
+
+    def run(*args, **kwargs):
+        start = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            took(start, time.perf_counter())
+
+    return run
+
+
 class Clocked:
     """NumPy, with a clock around products of matrices."""
 
-    def __init__(self, clocked):
-        self.matmul = clocked(np.matmul)
+    def __init__(self, took):
+        self.matmul = clocked(np.matmul, took)
 
     def __getattr__(self, name):
         return getattr(np, name)
 
 
-def with_clocks(program, native, clocked):
+def with_clocks(program, native, took):
     """A program's driver, in which the names of kernels and calls are clocked."""
     made = load(program, native)
     driver = inspect.unwrap(made.run)
-    namespace = {**driver.__globals__, "np": Clocked(clocked)}
+    namespace = {**driver.__globals__, "np": Clocked(took)}
     products = [name for name in namespace if name.startswith("product_")]
     for name in dict.fromkeys((*made.names, *products)):
-        namespace[name] = clocked(namespace[name])
+        namespace[name] = clocked(namespace[name], took)
     numbers = itertools.count()
     for step in made.body:
         if isinstance(step, Kernel) or step.routine == "matmul":
@@ -424,7 +420,8 @@ def with_clocks(program, native, clocked):
         name, = (name for name in namespace if name.startswith(prefix))
         inner = step.attrs.get("program") if step.routine == "program" else None
         namespace[name] = (
-            with_clocks(inner, native, clocked) if inner else clocked(namespace[name])
+            with_clocks(inner, native, took) if inner
+            else clocked(namespace[name], took)
         )
     return FunctionType(driver.__code__, namespace, driver.__name__)
 

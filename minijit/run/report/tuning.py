@@ -12,7 +12,6 @@ win once more, in a program with all the winners.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -223,7 +222,8 @@ class Trial:
             for step in self.steps
         ]  # fmt: skip
         self.seconds = []
-        self.driver = with_clocks(self.program, tuning.native, self.clocked)
+        took = lambda start, end: self.seconds.append(end - start)
+        self.driver = with_clocks(self.program, tuning.native, took)
 
     def copy(self, program):
         """A program and those that it calls, each made anew with loops of ours."""
@@ -257,17 +257,6 @@ class Trial:
             found = choice(program, kernel, machine)
         self.made[key] = found.recipe if found else AS_FUSED
         return found
-
-    def clocked(self, function):
-        """A kernel or a call that tells how long it took."""
-
-        def run(*args, **kwargs):
-            start = time.perf_counter()
-            result = function(*args, **kwargs)
-            self.seconds.append(time.perf_counter() - start)
-            return result
-
-        return run
 
     def run(self, arrays):
         """{key: ns in one run}: those of kernels, and of all others together, None."""
