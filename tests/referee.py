@@ -4,10 +4,24 @@
     want["sin"]
 
 XLA takes longer for fifty small programs than for one of fifty parts, and its optimizer
-longer than such programs run.
+longer than such programs run.  Most of the time it takes all the same; so its answers
+are stored, each under the text of its program, what this was given, and jax's version.
+What is not stored is compiled: that loses time only.  Store all of them anew by
+
+    python -m tests.referee
 """
 
+import functools
+import hashlib
+import itertools
+from pathlib import Path
+
+import numpy as np
+
 quick = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+HERE = Path(__file__).parent
+STORED = HERE / "golden" / "jax_answers.npz"
+fresh = {}  # What was compiled in this process, as in the file.
 
 
 def together(calls):
@@ -20,4 +34,48 @@ def together(calls):
         return {name: functions[name](*args) for name, args in arguments.items()}
 
     arguments = {name: args for name, (_, *args) in calls.items()}
-    return jax.jit(program, compiler_options=quick)(arguments)
+    traced = jax.jit(program, compiler_options=quick).trace(arguments)
+    lowered = traced.lower()
+    text = hashlib.sha256(f"{jax.__version__}\n{lowered.as_text()}".encode())
+    for x in jax.tree.leaves(arguments):
+        of_key = jax.dtypes.issubdtype(getattr(x, "dtype", int), jax.dtypes.prng_key)
+        text.update(np.asarray(jax.random.key_data(x) if of_key else x).tobytes())
+    key, avals = text.hexdigest()[:24], traced.jaxpr.out_avals
+    plain = lambda a: not jax.dtypes.issubdtype(a.dtype, jax.dtypes.extended)
+    storable = all(plain(aval) and aval.dtype.itemsize for aval in avals)
+    if storable and key in stored():
+        data = stored()[key].tobytes()
+        ends = [0, *itertools.accumulate(a.size * a.dtype.itemsize for a in avals)]
+        parts = (data[i:j] for i, j in itertools.pairwise(ends))
+        leaves = [array(part, a) for part, a in zip(parts, avals, strict=True)]
+        return jax.tree.unflatten(jax.tree.structure(lowered.out_info), leaves)
+    answers = lowered.compile()(arguments)
+    if storable:
+        parts = [np.asarray(x).tobytes() for x in jax.tree.leaves(answers)]
+        fresh[key] = np.frombuffer(b"".join(parts), "u1")
+    return answers
+
+
+@functools.cache
+def stored():
+    """{program: the bytes of its results}."""
+    return dict(np.load(STORED)) if STORED.exists() else {}
+
+
+def array(data, aval):
+    """An array of jax's with these bytes, of a weak type where the result had one."""
+    from jax import numpy as jnp
+    from jax._src.array import ArrayImpl
+
+    made = jnp.asarray(np.frombuffer(data, aval.dtype).reshape(aval.shape))
+    return ArrayImpl(aval, made.sharding, made._arrays, committed=False)
+
+
+if __name__ == "__main__":
+    import pytest
+    import referee  # As the tests import it.
+
+    STORED.unlink(missing_ok=True)
+    asking = [p for p in HERE.glob("test_*.py") if "import together" in p.read_text()]
+    if not pytest.main(["-q", "-m", "oracle", *sorted(map(str, asking))]):
+        np.savez_compressed(STORED, **referee.fresh)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import book_toy
 import pytest
+from harness import refused
 
 from minijit.book import author, magics, measure, run
 from minijit.book.build import Workshop
@@ -585,7 +586,5 @@ def test_show_finds_statements(book: Book):
     assert shown(f"{core} Array.describe").startswith("    def describe(self):")
     assert shown(f"{core} Array").startswith("@dataclass(frozen=True)\nclass Array")
     assert "mul_p" in shown(f"{core} eval_rules #3")
-    with pytest.raises(BookError, match="has no nothing; it has docstring"):
-        shown(f"{core} nothing")
-    with pytest.raises(BookError, match="toy/no.py is no file of the library"):
-        shown("toy/no.py x")
+    refused(BookError, "has no nothing; it has docstring", shown, f"{core} nothing")
+    refused(BookError, "toy/no.py is no file of the library", shown, "toy/no.py x")

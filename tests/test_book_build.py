@@ -12,6 +12,7 @@ from types import ModuleType
 
 import book_toy
 import pytest
+from harness import refused
 
 from minijit.book import magics
 from minijit.book.build import Workshop
@@ -636,8 +637,7 @@ def test_cells_of_other_chapters(one: Reader):
     with pytest.raises(StageError, match="built in chapter 3; this is chapter 1"):
         one.paste("toy/transform/lin.py", "x = 1\n")
     for file in ("toy/nothing.py", "toy\\trace\\core.py", "toy/book/x.py"):
-        with pytest.raises(BookError, match="no file of the library"):
-            one.paste(file, "x = 1\n")
+        refused(BookError, "no file of the library", one.paste, file, "x = 1\n")
 
 
 def test_sources_and_lines(one: Reader):
@@ -724,11 +724,9 @@ def test_the_cell_is_known_by_the_id_the_front_end_sends():
 def test_outside_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("minijit.book.project.__file__", str(tmp_path / "project.py"))
-    with pytest.raises(BookError, match="clone"):
-        magics.open_book("1", {})
+    refused(BookError, "clone", magics.open_book, "1", {})
     magics.workshop = None
-    with pytest.raises(BookError, match="first cell"):
-        magics.opened()
+    refused(BookError, "first cell", magics.opened)
 
 
 def test_an_edited_cell_reaches_functions_that_explain_their_errors():

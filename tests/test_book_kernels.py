@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from harness import refused
 from numba import cuda
 
 from minijit.book.cases import CaseFailed
@@ -86,8 +87,7 @@ def test_a_barrier_stands_between_an_atomic_and_a_load():
     assert (y == x[:64].sum()).all() and wait in text
     kernel.printed.text = text.replace(wait, "    if t == 0")
     both = r"thread 0 of block 0 and thread \d+ of block 0 use s\[0\]"
-    with pytest.raises(Race, match=both):
-        run_in_lockstep(kernel, x, np.zeros(2, "f4"))
+    refused(Race, both, run_in_lockstep, kernel, x, np.zeros(2, "f4"))
 
 
 def too_far(x, y):
@@ -232,8 +232,7 @@ def test_what_has_no_form_is_told_what_to_write(line, part, advice):
 def test_a_name_that_nothing_has_is_told(line, wrong):
     kernel = of_source(f"def k(x, y):\n    t = cuda.threadIdx.x\n    {line}\n")["k"]
     says = f"^`{wrong}` is no variable or parameter of this kernel: write the number"
-    with pytest.raises(NoKernel, match=says):
-        launch(kernel, 1, 64, x, np.zeros(64, "f4"))
+    refused(NoKernel, says, launch, kernel, 1, 64, x, np.zeros(64, "f4"))
 
 
 @pytest.mark.parametrize("head", ["for k in range(2)", "while t < 0"])
@@ -288,8 +287,7 @@ def test_each_thread_may_have_a_step_of_its_own():
     ((1, 64, x, x.reshape(16, 16)), "y is a ndarray with 2 axes"),
 ])  # fmt: skip
 def test_what_a_launch_lacks_is_told(launched, says, capsys):
-    with pytest.raises(NoKernel, match=re.escape(says)):
-        launch(one_for_all, *launched)
+    refused(NoKernel, re.escape(says), launch, one_for_all, *launched)
     look(one_for_all, *launched)
     assert capsys.readouterr().out.startswith(f"NoKernel: {says}")
 
@@ -321,8 +319,7 @@ def test_loops_go_down_bits_are_tests_and_distances_differ():
 def test_only_a_function_is_a_kernel():
     with pytest.raises(NoKernel, match="a kernel is a function of its own"):
         launch(lambda x, y: None, 1, 32, x, x)
-    with pytest.raises(NoKernel, match="takes x, y; given are 1"):
-        launch(one_for_all, 1, 32, x)
+    refused(NoKernel, "takes x, y; given are 1", launch, one_for_all, 1, 32, x)
     y = np.zeros(64, "f4")
     launch(cuda.jit(downwards), 1, 64, x, y)
     assert y.any()

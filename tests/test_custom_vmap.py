@@ -65,8 +65,7 @@ def test_a_rule_with_another_structure():
 
 
 def test_a_function_without_a_rule():
-    with pytest.raises(AttributeError, match="def_vmap"):
-        vmap(custom_vmap(lambda x: x))(np.ones(3))
+    refused(AttributeError, "def_vmap", vmap(custom_vmap(lambda x: x)), np.ones(3))
 
 
 @pytest.mark.chapter(16)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -194,10 +195,8 @@ def test_devices():
     assert x.sharding == mj.sharding.SingleDeviceSharding(device)
     assert x.to_device(device) is x and x.on_device_size_in_bytes() == 12
     assert x.unsafe_buffer_pointer() == np.asarray(x).ctypes.data
-    with pytest.raises(RuntimeError, match="Unknown backend: 'gpu' requested"):
-        mj.devices("gpu")
-    with pytest.raises(ValueError, match="one device"):
-        x.to_device(mj.Device(id=3))
+    refused(RuntimeError, "Unknown backend: 'gpu' requested", mj.devices, "gpu")
+    refused(ValueError, "one device", x.to_device, mj.Device(id=3))
 
 
 def test_version_and_environment(capsys):
@@ -314,8 +313,7 @@ def test_arrays_of_different_rank_broadcast_as_the_option_says():
     x, y = jnp.ones((3, 1)), jnp.ones(3)
     with mj.numpy_rank_promotion("raise"):
         assert (x * 2.0).shape == (x * jnp.float32(2)).shape == (3, 1)
-        with pytest.raises(ValueError, match=r"add on shapes \(3, 1\) \(3,\)"):
-            x + y
+        refused(ValueError, r"add on shapes \(3, 1\) \(3,\)", lambda: x + y)
         with pytest.raises(ValueError, match=r"vectorized .* shapes \(3, 1\) \(3,\)"):
             jnp.vectorize(lambda a, b: a + b)(x, y)
     with mj.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="rank prom"):
@@ -326,8 +324,7 @@ def test_a_jaxpr_of_collectives_over_axes_that_are_named():
     f = lambda x: lax.psum(x, "i") * lax.axis_size("i")
     text = str(mj.make_jaxpr(f, axis_env=[("i", 4)])(1.0))
     assert "psum" in text and "4.0" in text
-    with pytest.raises(NameError, match="i"):
-        mj.make_jaxpr(f)(1.0)
+    refused(NameError, "i", mj.make_jaxpr(f), 1.0)
 
 
 def test_what_the_library_caught_itself_is_not_shown():
