@@ -121,6 +121,13 @@ def test_an_attention_block_copies_nothing(equation):
     assert counts(program) == (1, copies)
 
 
+def test_products_of_few_columns_are_several_of_many():
+    """128 products with 3 columns each took three times as long, for want of lanes."""
+    call, = check(lambda x, w: jnp.einsum("hwc,wv->hvc", x, w),
+                  floats(128, 64, 3), floats(64, 128)).calls  # fmt: skip
+    assert call.outputs[0].shape[-1] == 128
+
+
 def test_only_sums_that_no_view_merges_are_copied():
     x, y = floats(3, 4, 5), floats(3, 5, 4)
     program = check(lambda x, y: dot(x, y, ((0, 2), (0, 1))), x, y)

@@ -167,6 +167,14 @@ def test_source_runs_as_plain_python():
     assert halves.tolist() == [[0, 0, 1], [1, 2, 2]]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_is_one_of_the_halves_given_is_not_rounded(dtype):
+    x = jnp.asarray([1.0, -2.0, 0.1], dtype)
+    f = lambda x: jnp.maximum(abs(x), -x)
+    assert "round_" not in source_of(f, x).text.split("def kernel_0")[1]
+    assert "round_" in source_of(lambda x: f(x) * 3, x).text
+
+
 def test_a_kernel_makes_the_buffers_of_its_own():
     x, y = Buffer("x", (4,), f32), Buffer("y", (4,), f32)
     i, own = Axis(4), Buffer("t", (4,), f32, space="cache")

@@ -13,7 +13,7 @@ from .buffers import Buffer, whole
 from .expression_text import expr_text
 from .expressions import Axis, Const, Load, Op, Reduce
 from .graphs import nothing, postorder
-from .scalars import BOOL, INDEX, comparisons, part_dtype
+from .scalars import BOOL, INDEX, comparisons, exact, is_half, part_dtype
 from .statements import (
     Call, Fail, For, If, Kernel, Region, Reserve, Store, Swap, While, after_pass,
     expressions, statements,
@@ -308,9 +308,8 @@ def check_op(expr):
     if expr.name in ("real", "imag", "complex", "abs"):
         operands = [part_dtype(dtype) for dtype in operands]
     require(len(set(operands)) == 1, "{} mixes dtypes", expr)
-    narrow = operands[0].itemsize == 2 and operands[0].kind not in "iu"
-    free = expr.name in ("select", "item", "nextafter")
-    require(free or not narrow, "{} computes in 16 bits", expr)
+    free = expr.name in (*exact, "select", "item", "nextafter")
+    require(free or not is_half(operands[0]), "{} computes in 16 bits", expr)
 
 
 def check_after_pass(program):

@@ -129,6 +129,10 @@ def bits(value, dtype):
     return int(value) if dtype == INDEX else np.asarray(value, dtype).tobytes()
 
 
+# Operations whose result, but for its sign, is one of their operands.
+exact = {"neg", "abs", "max", "min"}
+
+
 def is_half(dtype):
     """Whether a dtype is a 16-bit float."""
     return dtype.itemsize == 2 and dtype.kind not in "iub"

@@ -10,7 +10,7 @@ import math
 from ...trace import primitives as prim
 from ...trace.numpy_values import joint_wide_dtype
 from ..loops.expressions import Axis, Const, Reduce, as_index, op, shorter
-from ..loops.scalars import BOOL, identities, wide_dtype
+from ..loops.scalars import BOOL, exact, identities, is_half, wide_dtype
 from ..simplify.shapes import matched_axes
 
 # Operations of single elements, and what each costs in additions.
@@ -30,7 +30,12 @@ def widen(expr):
 
 
 def compute(name, *args, dtype):
-    """`op(name, *args)` of a dtype; 16-bit floats in 32 bits, rounded afterwards."""
+    """`op(name, *args)` of a dtype; 16-bit floats in 32 bits, rounded afterwards.
+
+    What is one of the numbers given, but for its sign, is not rounded again.
+    """
+    if name in exact and is_half(dtype):
+        return op(name, *args, dtype=dtype)
     result = op(bool_name(name, dtype), *map(widen, args), dtype=wide_dtype(dtype))
     return op("convert", result, dtype=dtype)
 

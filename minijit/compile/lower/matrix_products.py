@@ -157,7 +157,10 @@ def plan_of(*views):
                 continue
             loops = batch + [x for x in rows + columns if x not in (row, column)]
             calls = math.prod(line.size for line in loops)
-            work = row.size * column.size * sum_.size
+            # Vectors lie along memory in the result, and are not full if that is short.
+            across, along = (row, column) if column.out == 1 else (column, row)
+            lanes = -(-along.size // limits.fewest_lanes) * limits.fewest_lanes
+            work = across.size * lanes * sum_.size
             cost = calls * (limits.call_cost + limits.product_cost * work)
             plans.append(Plan(cost, loops, row, column, sum_))
     return min(plans, key=lambda plan: plan.cost, default=None)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from ..fuse.sweeps import mean_steps
 from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder
-from ..loops.scalars import INDEX
+from ..loops.scalars import INDEX, is_half, wide_dtype
 from ..loops.statements import For, If, Let, Start, Step, Store
 from ..numbers.scalar_forms import form_of, plain_name, scalar_form
 from .access import Access, access_of
@@ -29,6 +29,8 @@ from .primitives import independent
 WRITTEN_OUT, MOST_WRITTEN = 7, 300
 # Operations that are several instructions; of slow ones the machine knows how many.
 instructions_of = {"max": 3, "min": 3, "machine_div": 20, "machine_rem": 20}
+# Those that round to a 16-bit float; to read one is as good as nothing.
+rounding = {"float16": 2.0, "bfloat16": 8.0}
 slow, library = {"div", "sqrt", "rem"}, {"lgamma", "erf", "erfc", "pow", "atan2"}
 
 
@@ -75,7 +77,10 @@ class Loop:
 
     @property
     def widest(self):
-        return max((a.size for a in self.places), default=1)
+        """Bytes of the widest number; 16-bit floats are computed with in 32 bits."""
+        sizes = {a.buffer.dtype: a.size for a in self.places}
+        wide = (wide_dtype(d).itemsize for d in sizes if self.words)
+        return max((*sizes.values(), *wide), default=1)
 
     @functools.cached_property
     def axes(self):
@@ -106,6 +111,8 @@ def weight(expr):
     if type(expr) is not Op or expr.dtype == INDEX or expr.name == "item":
         return 0.0, 0.0, 0.0
     name, dtypes = plain_name(expr), tuple(a.dtype for a in expr.args)
+    if name == "convert" and any(map(is_half, (*dtypes, expr.dtype))):
+        return rounding.get(expr.dtype.name, 0.0), 0.0, 0.0
     if (key := (name, dtypes, expr.dtype)) in weights:
         return weights[key]
     # A complex number becomes a pair of real ones later, when code is made.
@@ -238,11 +245,20 @@ def in_lanes(loop, lanes, m):
     return max(m.op * words, wait) + m.call * loop.calls * lanes.steps
 
 
+def block(rows, n, m):
+    """ns to turn a block of n rows in registers: they are loaded, exchanged in rounds
+    of which each pairs all of them, and stored."""
+    many = max(n * rows.widest / m.vector, 1.0)
+    return m.op * n * many * (len(rows.places) + math.log2(n))
+
+
 def work(loop, m, lanes=None):
     """ns of one run of a loop, all that it needs being in the first cache."""
     n = loop.steps
     if loop.lanes:
-        n = n if any(x.lanes for x in loop.inner) else 1.0
+        if turned := [x for x in loop.inner if x.lanes]:
+            return sum(block(x, n, m) for x in turned)
+        n = 1.0
     inner = sum(work(x, m, loop if loop.lanes else lanes) for x in loop.inner)
     if loop.lanes or lanes:
         each = in_lanes(loop, loop if loop.lanes else lanes, m)
