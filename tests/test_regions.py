@@ -153,6 +153,20 @@ def test_a_pointer_that_moves_has_a_name_of_its_own():
     assert len(slots) == 40 and slots.isdisjoint(params.values())
 
 
+def test_an_accumulator_grows_in_one_place():
+    # A carry that is a result of each step, too, was added to twice: once in each.
+    def f(x, w):
+        return lax.scan(lambda h, r: (jnp.tanh(h @ w + r),) * 2, x[0], x)[1]
+
+    args = np.ones((8, 6, 53), "f4"), np.full((8, 53, 53), 0.01, "f4")
+    region, = regions_of(check(mj.vmap(f), *args, bits=False))
+    grown = {s.buffer for s in statements(region.body) if getattr(s, "combine", None)}
+    assert len(grown) == 1
+    # Its loops are strips, though what a step stores the next one loads.
+    text = mj.jit(mj.vmap(f)).lower(*args).compile().as_text("llvm")
+    assert re.search(r"fadd <\d+ x float>", text)
+
+
 def test_memory_does_not_depend_on_the_number_of_steps():
     w = np.eye(32, dtype="f4")
 

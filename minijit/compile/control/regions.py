@@ -213,7 +213,10 @@ class RegionBuilder(RegionBody):
                 body = placed_once(step, self.known)
                 for b in local_buffers(body):
                     places[b] = (self.room(b.shape, b.dtype),)
-                self.add(*Moved(places).block(body))
+                moved = Moved(places, body)
+                self.add(*moved.block(body))
+                for first, *others in map(places.get, moved.late):
+                    self.copy(first, others)
             else:
                 call_builders[kind_of(step)](self, step, places)
 

@@ -5,9 +5,12 @@
     t4[i0] = t3[i0] * 2.0
 
 A place has `load(index)` and `store(index, value)`; what it loads may be equal to what
-another place has, and then there is one expression less.
+another place has, and then there is one expression less.  What grows is in one place
+until it is done, and is copied to the others then.
 """
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 
 from ..loops.expressions import Expr, Load
@@ -31,17 +34,33 @@ class Known:
         return self.value
 
 
+def stores_of(body, times=1):
+    """{buffer: how many numbers statements store into it at most}"""
+    found = Counter()
+    for stmt in body:
+        if isinstance(stmt, Store):
+            found[stmt.buffer] += times
+        most = times * (stmt.axis.bounds[1] + 1) if isinstance(stmt, For) else times
+        for inner in stmt.bodies():
+            found += stores_of(inner, most)
+    return found
+
+
 class Moved:
     """Placed statements on the places that buffers have in a region.
 
     Attributes:
       places: {buffer: a tuple of places}; it is read from the first one.
+      late: the buffers with several places that are stored into more often than a copy
+        does; the statements leave what they are in the first place alone.
       new: {expression: what became of it}.
       named: the expressions that a `Let` here or around has computed.
     """
 
-    def __init__(self, places):
+    def __init__(self, places, body):
         self.places, self.new, self.named = places, {}, set()
+        often = ((b, n) for b, n in stores_of(body).items() if len(places[b]) > 1)
+        self.late = {b for b, n in often if n > 2 * math.prod(b.shape)}
 
     def exprs(self, exprs):
         return substitute(list(exprs), self.load, self.new)
@@ -90,6 +109,7 @@ class Moved:
     def stores(self, stmt):
         """A store into each of the places of a result, but no element onto itself."""
         wheres, source = self.places[stmt.buffer], copied_by(stmt)
+        wheres = wheres[:1] if stmt.buffer in self.late else wheres
         if source is not None:
             wheres = [w for w in wheres if w != self.places[source][0]]
         *index, value = self.exprs([*stmt.index, stmt.value])

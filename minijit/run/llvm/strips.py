@@ -97,10 +97,6 @@ def plan_of(walker, loop):
     long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
     if any(map(stays_scalar, keys)) or long and not one:
         return None
-    # What one step of a native loop stores, the next one loads at once: a processor
-    # waits if a load reaches over two stores, as that of a last strip does.
-    if isinstance(walker.emitter, LoopWriter) and not one:
-        return None
     again = steps.again and not (soon or steps.totals) and isinstance(extent, int)
     around = any(a.kind == "loop" for a in loops_around(walker))
     whole = count >= shortest(steps) or not around
@@ -163,6 +159,8 @@ def strip_of(walker, loop, steps):
     around = loops_around(walker)
     places = ((s.buffer.space, free_axes(s.index)) for s in steps.stores)
     soon = any(space == "cache" or around - free for space, free in places)
+    # What one step of a native loop stores, the next one loads at once.
+    soon = soon or isinstance(walker.emitter, LoopWriter)
     while count > extent:
         count //= 2
     whole, few = extent % count == 0, count < least and count != extent
