@@ -322,6 +322,7 @@ strips = {
     "parts": lambda x: (jnp.tril(x).sum(1), jnp.where(
         jnp.arange(x.shape[1]) < (abs(x[0, 0]) * 20).astype("int32"), jnp.exp(x), 0
     )),
+    "parts of halves": lambda x: strips["parts"](x.astype("bfloat16")),
 }  # fmt: skip
 
 
@@ -428,10 +429,14 @@ np.testing.assert_array_equal(mj.jit(lambda x: x + x)(halves), halves + halves)
 total, wanted = mj.jit(jnp.sum)(np.full(1_000_000, 0.1, "f4")), 1e6 * np.float32(0.1)
 assert abs(total / wanted - 1) < 50 / 2**24
 text = mj.jit(f).lower(x, y).compile().as_text("llvm")
+part = lambda x: jnp.where(jnp.tri(300, dtype=bool), jnp.exp(x), x)
+parts = mj.jit(part).lower(halves).compile().as_text("llvm")
 machine = llvm_target.shared_machine("thorough")
 code = machine.emit_assembly(llvm_engine.optimised(text))
 used = set(re.findall(r"%[xyz]mm|vfm|popcnt", code))
-print(llvm_target.host()[0], *sorted(used & {"%zmm", "%ymm", "vfm"}))
+used |= set(re.findall(r"masked.store.v[0-9]+i16", parts))
+wanted = {"%zmm", "%ymm", "vfm", "masked.store.v16i16"}
+print(llvm_target.host()[0], *sorted(used & wanted))
 """
 
 
@@ -439,7 +444,7 @@ print(llvm_target.host()[0], *sorted(used & {"%zmm", "%ymm", "vfm"}))
 @pytest.mark.parametrize("level, used", [
     ("x86-64-v2", ""),
     ("x86-64-v3", " %ymm vfm"),
-    ("x86-64-v4", " %ymm %zmm vfm"),
+    ("x86-64-v4", " %ymm %zmm masked.store.v16i16 vfm"),
     ("i386", "MINIJIT_TARGET must be one of x86-64-v2, x86-64-v3, x86-64-v4, got"),
 ])  # fmt: skip
 def test_code_is_made_for_the_level_that_the_environment_names(tmp_path, level, used):

@@ -39,7 +39,7 @@ from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
-from ..loops.scalars import BOOL, INDEX, highest
+from ..loops.scalars import BOOL, INDEX, highest, is_half
 from ..loops.statements import For, Store, expressions, nested, replaced, statements
 from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
@@ -93,8 +93,12 @@ def totals_of(stores, axis):
 
 
 def is_function(expr):
-    """Whether it is an operation that takes many instructions, as `exp` does."""
-    return isinstance(expr, Op) and expr.dtype.kind == "f" and bool(scalar_form(expr))
+    """Whether it is an operation that takes many instructions, as `exp` does, or as
+    rounding to 16 bits."""
+    if not isinstance(expr, Op):
+        return False
+    rounds = expr.name == "convert" and is_half(expr.dtype)
+    return rounds or expr.dtype.kind == "f" and bool(scalar_form(expr))
 
 
 def functions_of(stores, totals, axis):

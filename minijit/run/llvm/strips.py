@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ...compile.loops.expressions import Axis, Const, Load, Op
 from ...compile.loops.graphs import free_axes, postorder
 from ...compile.loops.reductions import combine
-from ...compile.loops.scalars import BOOL, INDEX, wide_dtype
+from ...compile.loops.scalars import BOOL, INDEX, storage_dtype, wide_dtype
 from ...compile.loops.statements import (
     For, Let, Start, Step, Store, expressions, statements,
 )
@@ -134,7 +134,8 @@ def steps_at_once(walker, loop):
     if nested and not stored.isdisjoint(a.buffer for a in apart):
         return None
     # Without instructions for them, masks are a branch for each number.
-    masks = vector_bytes() > 16 and all(a.buffer.dtype.itemsize >= 4 for a in varying)
+    least = {16: 16, 32: 4}.get(vector_bytes(), 2)
+    masks = all(a.buffer.dtype.itemsize >= least for a in varying)
     return Steps(totals, again, stores, values, size, masks and not apart)
 
 
@@ -321,16 +322,18 @@ class Strip(Lanes):
     def load_vector(self, buffer, where, count):
         if not self.is_part:
             return super().load_vector(buffer, where, count)
-        kind, mask = self.emitter.type(buffer.dtype), self.emitter.type(BOOL)
-        name = f"llvm.masked.load.{overload(self.emitter, buffer.dtype)}.p0"
-        given = ("ptr", where), ("i32", buffer.dtype.itemsize), (mask, self.mask)
+        dtype = storage_dtype(buffer.dtype)
+        kind, mask = self.emitter.type(dtype), self.emitter.type(BOOL)
+        name = f"llvm.masked.load.{overload(self.emitter, dtype)}.p0"
+        given = ("ptr", where), ("i32", dtype.itemsize), (mask, self.mask)
         return self.writer.invoke(name, kind, *given, (kind, "zeroinitializer"))
 
     def store_vector(self, buffer, where, value, streams=False):
         if self.is_part:
-            name = f"llvm.masked.store.{overload(self.emitter, buffer.dtype)}.p0"
-            kind, mask = self.emitter.type(buffer.dtype), self.emitter.type(BOOL)
-            given = f"{kind} {value}, ptr {where}, i32 {buffer.dtype.itemsize}"
+            dtype, value = storage_dtype(buffer.dtype), self.as_memory(buffer, value)
+            name = f"llvm.masked.store.{overload(self.emitter, dtype)}.p0"
+            kind, mask = self.emitter.type(dtype), self.emitter.type(BOOL)
+            given = f"{kind} {value}, ptr {where}, i32 {dtype.itemsize}"
             declared = f"declare void @{name}({kind}, ptr, i32, {mask})"
             self.writer.declared[declared] = None
             self.writer.line(f"call void @{name}({given}, {mask} {self.mask})")
