@@ -47,23 +47,6 @@ def check_life(life):
     assert run.lower(glider, 4).compile().fallbacks == ()
 
 
-def room_bytes(program):
-    regions = [step for step in program.body if isinstance(step, Region)]
-    inside = [s for region in regions for s in statements(region.body)]
-    pairs = [(s.first, s.second) for s in inside if isinstance(s, Swap)]
-    return sum(b.nbytes for b in {b for pair in pairs for b in pair})
-
-
-def check_room_bytes(room_bytes):
-    """Regions are among `program.body`; a set counts each buffer once; `b.nbytes`."""
-    step = lambda i, c: (jnp.roll(c[0], 1), c[1][::-1] + 1)
-    f = lambda x, y: lax.fori_loop(0, 3, step, (x, y))
-    program = regions_in(f, np.ones(5, "f4"), np.ones((3, 7), "u1"))
-    assert room_bytes(program) == 2 * 5 * 4 + 2 * 3 * 7
-    f = lambda x: lax.fori_loop(0, 3, lambda i, c: c * 2, x)
-    assert room_bytes(regions_in(f, np.ones(4, "f4"))) == 0
-
-
 def drift_in_place(x, steps):
     x = lax.fori_loop(0, steps, lambda i, c: c * 0.5 + 1.0, x)
     return jnp.roll(x, -steps)

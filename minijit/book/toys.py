@@ -6,6 +6,7 @@
     peak(run)                   # chapters 12 and 13: the most memory held at a time
     python_source(jaxpr)        # chapter 6: a line of Python for each equation
     python_calls(f, x)          # chapters 21 and 22: how much of a call is Python's
+    with numba_passes() as spent: ...  # chapter 23: on what numba spends its time
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
     print_loops(program)        # chapter 15: a lowered program, before it can print
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -172,6 +174,27 @@ def padding() -> Iterator[None]:
     finally:
         linearize_rules[cond_p] = own
         mj.clear_caches()
+
+
+@contextmanager
+def numba_passes() -> Iterator[dict[str, float]]:
+    """CPU seconds of numba's passes: its last one makes machine code of LLVM IR."""
+    from numba.core import event
+
+    spent, begun = {"find types": 0.0, "make code": 0.0}, []
+
+    class Passes(event.Listener):
+        def on_start(self, event: Any) -> None:
+            begun.append(time.process_time())
+
+        def on_end(self, event: Any) -> None:
+            start = begun.pop()
+            if not begun:  # it is not within another pass
+                last = event.data["name"].startswith("native_lowering")
+                spent["make code" if last else "find types"] += time.process_time() - start
+
+    with event.install_listener("numba:run_pass", Passes()):
+        yield spent
 
 
 def print_loops(program: Any) -> None:

@@ -167,6 +167,7 @@ def build_cond(builder, programs, inputs, outputs, *, branches):
 loop_builders |= {cond_p: build_cond, while_p: build_while, scan_p: build_scan}
 
 
+# chapter 21, brought along
 # ---- programs
 
 

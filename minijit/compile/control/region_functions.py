@@ -25,7 +25,7 @@ from .regions import Part, calls_of_functions
 
 def shared_programs(call):
     """The programs within a loop that occur several times."""
-    times, todo = Counter(), [call]
+    times, todo = Counter(), [call] if call else []  # none: it is built by hand
     while todo:
         for program in programs_of(todo.pop()):
             if program not in times:

@@ -23,8 +23,8 @@ from .target import (
 def optimised(text, how="thorough"):
     """A module parsed, in a context of its own, and optimised."""
     llvm, machine = binding(), shared_machine(how)
-    # Nothing throws: without tables for that, the process has none to let go of.
-    # The text says so: llvmlite before 0.48 says it of a function's result instead.
+    # No function throws exceptions.  LLVM is told so, or it writes tables for them, which
+    # stay in the process.  (llvmlite before 0.48 would say it of the function's result.)
     text = re.sub(r"^(define .*) {$", r"\1 nounwind {", text, flags=re.MULTILINE)
     try:
         module = parsed(text)
@@ -72,6 +72,7 @@ class Code:
         return self.engine.get_function_address(name)
 
 
+# chapter 23, brought along
 @functools.cache
 def share(name, text, how="brief", *others):
     """Compile functions once for all modules that declare them: -> where one begins."""

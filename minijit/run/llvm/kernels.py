@@ -20,8 +20,6 @@ from ...compile.memory.complex_pairs import in_pairs, origin_of
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import prepared
 from ..cache_folder import short_name
-
-# chapter 23
 from .engine import Code, share
 from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
 from .python_calls import FREES, RAISES, builtin_text, make_builtin, python_declarations

@@ -29,13 +29,6 @@ from .types import constant_text, kind_of, memory_type, register_type
 from .work import LONG
 
 # chapter 23
-# How instructions begin whose result may be another one each time; and those, made of
-# counters, that are written before the loops in which they are always the same.
-CHANGING = ("load", "phi", "call", "atomicrmw", "cmpxchg")
-STEADY = ("add i64", "add nsw i64", "mul i64", "mul nsw i64", "getelementptr",
-          "call i64 @llvm.smin", "call i64 @llvm.smax")  # fmt: skip
-REGISTER = re.compile(r"%\w+")
-
 # name -> function(writer, name, expr, values) -> register.
 instructions = {}
 
@@ -59,6 +52,14 @@ instructions |= {
     "add_any_order": arithmetic("fadd reassoc", "add"),
     "multiply_any_order": arithmetic("fmul reassoc", "mul"),
 }
+
+
+# How instructions begin: arithmetic with counters, which is written before the loops in
+# which it always has the same result; and those that may have another one each time.
+STEADY = ("add i64", "add nsw i64", "mul i64", "mul nsw i64", "getelementptr",
+          "call i64 @llvm.smin", "call i64 @llvm.smax")  # fmt: skip
+CHANGING = ("load", "phi", "call", "atomicrmw", "cmpxchg")
+REGISTER = re.compile(r"%\w+")
 
 
 class LLVMWriter(FunctionCalls, Branches, Notes):
