@@ -191,7 +191,8 @@ def numba_passes() -> Iterator[dict[str, float]]:
             start = begun.pop()
             if not begun:  # it is not within another pass
                 last = event.data["name"].startswith("native_lowering")
-                spent["make code" if last else "find types"] += time.process_time() - start
+                kind = "make code" if last else "find types"
+                spent[kind] += time.process_time() - start
 
     with event.install_listener("numba:run_pass", Passes()):
         yield spent

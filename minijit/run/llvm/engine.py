@@ -23,8 +23,8 @@ from .target import (
 def optimised(text, how="thorough"):
     """A module parsed, in a context of its own, and optimised."""
     llvm, machine = binding(), shared_machine(how)
-    # No function throws exceptions.  LLVM is told so, or it writes tables for them, which
-    # stay in the process.  (llvmlite before 0.48 would say it of the function's result.)
+    # No function throws exceptions, and without this word LLVM writes tables for them.
+    # (It stands in the text: llvmlite before 0.48 would say it of a function's result.)
     text = re.sub(r"^(define .*) {$", r"\1 nounwind {", text, flags=re.MULTILINE)
     try:
         module = parsed(text)
