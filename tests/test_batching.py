@@ -233,6 +233,11 @@ def test_collectives_over_one_of_two_axes():
     np.testing.assert_allclose(both(lambda x: psum(x, ("i", "j"))), x.sum() + 0 * x)
     found = both(lambda x: all_gather(x, "i"))
     np.testing.assert_allclose(found[0], x.T)
+    found = both(lambda x: all_gather(x, ("i", "j")))
+    np.testing.assert_allclose(found[1, 2], x.reshape(found.shape[2:]))
+    rows = np.arange(24.0).reshape(2, 3, 4)
+    found = vmap(vmap(lambda x: all_gather(x, "i", axis=1)), axis_name="i")(rows)
+    np.testing.assert_allclose(found[0], np.moveaxis(rows, 0, 2))
     assert both(lambda x: axis_index(("i", "j"))).tolist() == (
         np.arange(12).reshape(3, 4).tolist()
     )

@@ -74,10 +74,10 @@ def test_keys_move_like_other_elements(act, on_words):
 
 
 def test_the_type_stands_in_jaxprs():
-    jaxpr = mj.make_jaxpr(lambda k: jnp.stack([k, k])[1])(keys[0])
-    text = str(jaxpr)
-    assert "a:key<fry>[4]" in text and "key<fry>[2,4]" in text
-    assert str(mj.jaxpr_parser.parse_jaxpr(text)) == text
+    for k, size, pair in ((keys[0], "4", "2,4"), (keys[0, 0], "", "2")):
+        text = str(mj.make_jaxpr(lambda k: jnp.stack([k, k])[1])(k))
+        assert f"a:key<fry>[{size}]" in text and f"key<fry>[{pair}]" in text
+        assert str(mj.jaxpr_parser.parse_jaxpr(text)) == text
     out = mj.eval_shape(random.split, mj.ShapeDtypeStruct((), keys.dtype))
     assert (out.shape, out.dtype) == ((2,), keys.dtype)
     same = mj.eval_shape(lambda k: k[:, 0], keys)

@@ -13,6 +13,7 @@ from minijit import lax, nn, numpy as jnp, testing
 from minijit.compile import pipeline
 from minijit.compile.fuse.traffic import traffic_of
 from minijit.compile.report import pictures as explain_pictures
+from minijit.compile.report.text import report_text
 from tests.bench import bench_products
 
 pytestmark = pytest.mark.chapter(20)
@@ -102,6 +103,10 @@ def report(step):
 
 def test_every_byte_is_attributed(report):
     assert report.exact and report.traffic_bytes > report.ideal_bytes > 0
+    first, *_ = sorted(report.steps, key=lambda step: -step.nbytes)
+    text = report_text(report, most=1)
+    left = f"{len(report.steps) - 1} steps that move less"
+    assert f"\n{first.name} " in text and left in text
     assert report.traffic_bytes == sum(
         use.nbytes for step in report.steps for use in (*step.reads, *step.writes)
     )

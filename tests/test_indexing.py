@@ -419,6 +419,9 @@ def test_ill_formed_gathers_and_scatters():
         ({"start_index_map": (0, 0)}, "start_index_map in gather op must not repeat"),
         ({"operand_batching_dims": (0,)}, "operand_batching_dims .* be disjoint"),
         ({"start_indices_batching_dims": (1,)}, "cannot have the index vector"),
+        ({"start_indices_batching_dims": (0,)}, "requires equal numbers of operand_ba"),
+        ({"operand_batching_dims": (1,), "start_indices_batching_dims": (0,),
+          "slice_sizes": (1, 1), "offset_dims": ()}, "to have the same shape"),
         ({"start_indices_batching_dims": (2,)}, "valid range is \\[0, 2\\)"),
         ({"indices": ShapedArray((2, 1), np.dtype("f4"))}, "must be integers"),
         ({"indices": ShapedArray((), np.dtype("i4"))}, "axis that holds index vectors"),
@@ -503,6 +506,7 @@ def test_what_is_no_window():
     assert repr(mj.ds(1, 2)) == "Slice(start=1, size=2, stride=1)"
     with pytest.raises(TypeError, match="5 elements, 1 apart, does not fit .* size 4"):
         x[mj.ds(0, 5)]
+    assert mj.ds(1, 2, 0).stride == 0
     refused(ValueError, "stride` must be >= 0", mj.ds, 0, 2, -1)
     with pytest.raises(TypeError):
         mj.jit(lambda n: x[mj.ds(0, n)])(2)

@@ -359,6 +359,7 @@ def test_what_cannot_change_is_shared(capsys):
         kinds = [
             lambda v: print("traced") or local.sin(v) * sine(1.0),
             lambda v: print("traced") or (v if level is Level.LOW else -v),
+            lambda v: print("traced") or v * level.value,
             lambda v: print("traced") or v * x + y,
             lambda v: print("traced") or x.dot(v),
         ]
@@ -367,7 +368,7 @@ def test_what_cannot_change_is_shared(capsys):
     results()
     results()
     # The second reads a class, which can change.
-    assert capsys.readouterr().out.count("traced") == 5
+    assert capsys.readouterr().out.count("traced") == 6
 
 
 def scaled_by_three(x):

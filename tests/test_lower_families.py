@@ -15,7 +15,7 @@ from minijit.compile.loops.buffers import Buffer, View, whole
 from minijit.compile.loops.check import LoopTypeError, check_program
 from minijit.compile.loops.expressions import Axis, Const, Load, Op, op
 from minijit.compile.loops.scalars import INDEX
-from minijit.compile.loops.statements import Call, For, Kernel, Program, Store
+from minijit.compile.loops.statements import Call, For, If, Kernel, Program, Store
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
 from minijit.compile.simplify.folding import simplify
@@ -311,6 +311,7 @@ def broken_programs():
         "may be out of bounds": program(nest(Store(y, (i, j), beyond))),
         "out of bounds": program(nest(Store(y, (j, i), value))),
         "is indexed by 1": program(nest(Store(y, (i,), value))),
+        "is no condition": program(nest(If(value, (Store(y, (i, j), value),)))),
         "is stored into": program(nest(Store(y, (i, j), half_value))),
         "16 bits": program(nest(Store(y, (i, j), Op("convert", (
             Op("sin", (half_value,), np.dtype("float16")),), F32)))),

@@ -88,6 +88,9 @@ def test_a_traced_value_that_must_be_known_is_an_error(call, names):
     (lambda: iter(jnp.float32(2)), "iteration over a 0-d array"),
     (lambda: len(jnp.float32(2)), "unsized"),
     (lambda: jnp.sort(jnp.ones(2), kind="quicksort"), "'kind' argument to sort"),
+    (lambda: "a" in jnp.ones(3), "unsupported operand type <class 'str'>"),
+    (lambda: jnp.select([True], [None]), "select requires ndarray or scalar"),
+    (lambda: jnp.linalg.matrix_power(jnp.ones(3), 2), "must be square, got shape"),
 ])  # fmt: skip
 def test_type_errors(call, message):
     refused(TypeError, message, call)
@@ -124,6 +127,8 @@ def test_type_errors(call, message):
     (lambda: jnp.einsum("i-", jnp.ones((2, 2))), "'-' is not a valid name"),
     (lambda: jnp.triu_indices_from(jnp.ones(3)), "Only 2-D inputs are accepted"),
     (lambda: jnp.convolve(jnp.ones(3), jnp.ones((2, 2))), "only support 1-dim"),
+    (lambda: jnp.ldexp(1j, 2), "ldexp not supported for input types"),
+    (lambda: lax.linalg.cholesky(jnp.ones((2, 3))), "an array of square matrices"),
 ])  # fmt: skip
 def test_value_errors(call, message):
     refused(ValueError, message, call)

@@ -190,8 +190,9 @@ def test_what_is_kept_does_not_grow_with_the_steps():
 def test_errors():
     with pytest.raises(ValueError, match="reverse must be 'tape' or 'checkpoint'"):
         lax.while_loop(lambda c: c < 1, lambda c: c + 1, 0, reverse="no")
-    with pytest.raises(ValueError, match="slots must be a positive integer"):
-        iterate(weights, start, 2, reverse="checkpoint", slots=0)
+    for slots in (0, 2.5):
+        with pytest.raises(ValueError, match="slots must be a positive integer"):
+            iterate(weights, start, 2, reverse="checkpoint", slots=slots)
     refused(ValueError, "has slots", iterate, weights, start, 2, slots=3)
 
 
