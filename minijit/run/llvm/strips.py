@@ -74,7 +74,6 @@ class Plan(NamedTuple):
       totals, again: as of its `Steps`; it is `again` where a last strip reaches back.
       soon: whether what is stored is loaded soon, so that no strip reaches back.
       masked: as of its `Steps`.
-      whole: whether nothing is left for LLVM to find in the loops around.
     """
 
     count: int
@@ -82,7 +81,6 @@ class Plan(NamedTuple):
     again: bool
     soon: bool
     masked: bool
-    whole: bool
 
 
 def plan_of(walker, loop):
@@ -98,9 +96,7 @@ def plan_of(walker, loop):
     if any(map(stays_scalar, keys)) or long and not one:
         return None
     again = steps.again and not (soon or steps.totals) and isinstance(extent, int)
-    around = any(a.kind == "loop" for a in loops_around(walker))
-    whole = count >= shortest(steps) or not around
-    return Plan(count, steps.totals, again, soon, steps.masked, whole)
+    return Plan(count, steps.totals, again, soon, steps.masked)
 
 
 def steps_at_once(walker, loop):
@@ -369,7 +365,7 @@ lane_walkers |= {Step: masked_step}
 def walk_strips(walker, loop, plan):
     """A loop in strips; at its end its totals become numbers."""
     writer, axis = walker.emitter, loop.axis
-    count, totals, again, soon, masked, _ = plan
+    count, totals, again, soon, masked = plan
     outside = dict(walker.values)
     first, length = "0", axis.extent
     if span := writer.span(axis):
@@ -479,7 +475,7 @@ def walk_loop(walker, stmt):
     if not here or not (plan := plan_of(walker, stmt)):
         llvm_vectors.walk_loop(walker, stmt)
         return
-    writer.loops.add("vectors" if plan.whole else "plain")
+    writer.loops.add("vectors")
     walk_strips(walker, stmt, plan)
 
 

@@ -152,8 +152,8 @@ def converts(dtype):
 
 # How modules are made into machine code: thoroughly; in little time, where so little
 # runs that vectors do not pay; or as they are, where all loops have vectors of ours.
-# Then the passes of LLVM would take longer than all the rest, and find hardly more to
-# do than to keep in registers what has a slot on the stack.
+# Then the passes of LLVM would take longer than all the rest, and find hardly more than
+# what may be in registers instead of on the stack, and operations that are one.
 machine_options = {
     how: dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
     for how, level in dict(thorough=2, brief=0, vectors=2).items()
@@ -167,7 +167,7 @@ pass_options = {
         slp_vectorization=False,
     ),
     "brief": dict(only=("always_inliner", "sroa", "simplify_cfg")),
-    "vectors": dict(only=("always_inliner", "sroa")),
+    "vectors": dict(only=("always_inliner", "sroa", "instruction_combine")),
 }
 
 

@@ -572,7 +572,8 @@ def step(lanes, stmt):
     lanes.emitter.set(cell, value)
 
 
-lane_walkers = {For: Lanes.loop, Start: extremes.start, Step: step}
+lane_walkers = {For: lambda lanes, stmt: lanes.loop(stmt), Start: extremes.start,
+                Step: step}  # fmt: skip
 
 
 # ---- other targets
