@@ -128,6 +128,7 @@ operations = "+ - * / // % ** & | ^ << >> == != < <= > >= @".split()
 def test_a_python_scalar_takes_the_dtype_of_an_array(op):
     taken = integers if op in ("<<", ">>", "&", "|", "^") else floats
     with minijit.enable_x64(True):
+        assert jnp.asarray([]).dtype == "float64"
         for dtype in taken:
             x, scalar = array_of(dtype) + 1, 2 if dtype in integers else 2.0
             other = x if op == "@" else scalar

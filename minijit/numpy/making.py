@@ -70,7 +70,7 @@ def from_parts(object, dtype):
     if builtins.any(leaf is None for leaf in leaves):
         raise ValueError("None is not a valid value for jnp.array")
     if dtype is None:
-        dtype = dtypes.lattice_result_type(*leaves)[0] if leaves else np.float32
+        dtype = dtypes.lattice_result_type(*(leaves or [0.0]))[0]
     if builtins.any(isinstance(leaf, Tracer) for leaf in leaves) or isinstance(
         dtype, dtypes.ExtendedDtype
     ):

@@ -180,7 +180,7 @@ def detrend(data, axis=-1, type="linear", bp=0, overwrite_data=None):
     for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         # The line of least squares, on centred places.
         place = np.arange(end - start) - (end - start - 1) / 2
-        size = max(float(place @ place), 1.0)
+        size = float(place @ place) or 1.0  # One place alone has no slope.
         place = place.astype(data.dtype)
         part = rows[..., start:end]
         part = part - part.mean(-1, keepdims=True)
