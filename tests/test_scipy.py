@@ -597,3 +597,9 @@ def test_zeta_of_large_exponents():
 def test_polar_of_half_precision():
     with pytest.raises(NotImplementedError, match="use float32"):
         ours.linalg.polar(mj.numpy.ones((2, 2), mj.numpy.bfloat16))
+
+
+def test_orders_and_places_are_broadcast():
+    special, x = mj.scipy.special, A(0.5, 2.0, 3.0)
+    rows = [special.expn(k, x) for k in (0, 3)]
+    np.testing.assert_allclose(special.expn(np.array([[0], [3]]), x), rows, rtol=1e-12)

@@ -505,7 +505,7 @@ owens_t.defjvps(
 @with_fixed(0)
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The integral of e**(-x t) / t**n, t from 1 to infinity."""
-    order, x = promoted("expn", n, x)
+    order, x = jnp.broadcast_arrays(*promoted("expn", n, x))
     small, large = jnp.clip(x, 1e-30, 1), jnp.maximum(x, 1)
     nan, infinite = (np.array(v, x.dtype) for v in (np.nan, np.inf))
     at_zero = jnp.where(order < 2, infinite, 1 / jnp.maximum(order - 1, 1))
