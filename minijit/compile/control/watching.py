@@ -39,12 +39,9 @@ def work_of_step(step):
         return 1 + math.prod(shape) * max(shape, default=1)
     inner = [step.attrs["program"]] if step.routine == "program" else ()
     inner = step.attrs.get("programs", inner)
-    steps = step.attrs["params"].get("length") if is_scan(step) else 1
+    is_scan = step.attrs.get("primitive") is scan_p
+    steps = step.attrs["params"].get("length") if is_scan else 1
     return 1 + (steps or 1) * sum(map(work_of, inner))
-
-
-def is_scan(step):
-    return step.attrs.get("primitive") is scan_p
 
 
 def work_of_statements(body):
@@ -65,13 +62,6 @@ def extent_of(axes):
 
 
 # ---- steps that are counted, and steps between looks
-
-
-def no_steps(builder):
-    """A register that counts the steps of a loop."""
-    steps = builder.number("int32")
-    builder.set(steps, Const(0, steps.dtype))
-    return steps
 
 
 def count_step(builder, steps):
@@ -134,7 +124,9 @@ class Kept:
         """Build what comes before the loop; both are lists of tuples of places."""
         self.builder, self.counts = builder, counts
         self.tapes = [wanted[0].recording(builder) for wanted in ys]
-        self.steps = no_steps(builder) if counts else None
+        if counts:
+            self.steps = builder.number("int32")
+            builder.set(self.steps, Const(0, self.steps.dtype))
 
     def rows(self):
         """Where a step keeps its values."""

@@ -155,8 +155,9 @@ class BlockWalk(Lowering):
         for block in self.groups.all:
             if isinstance(block, Block):
                 small = set().union(*map(axes.small_of, block.indices))
-                mixed = (not small.isdisjoint(axes.mixed_by(e)) for e in block.eqns)
-                if any(mixed) or not self.folded.isdisjoint(block.eqns):
+                mixing = (e for eqn in block.eqns for e in axes.mixing.get(eqn, ()))
+                mixed = not small.isdisjoint(map(axes.axes.of, mixing))
+                if mixed or not self.folded.isdisjoint(block.eqns):
                     found |= set(map(axes.land, block.indices))
         return found
 
@@ -296,22 +297,17 @@ def lands_for_blocks(walk, jaxpr, axes, inlined):
     cut += [s.buffer for s in stmts if isinstance(s, Store)]
     loops = [eqn.outvars for eqn in jaxpr.eqns if eqn.primitive is scan_p]
     cut += [v for results in loops for v in results]
-    wanted, makers = (*cut, *inlined, *axes.taken), jaxpr_makers(jaxpr)
-    lands = defaultdict(dict)
+    wanted, makers, lands = (*cut, *inlined, *axes.taken), {}, defaultdict(dict)
+    for eqn in jaxpr.eqns:
+        makers |= dict.fromkeys(eqn.outvars, (eqn,))
     for var in filter(axes.small.__contains__, wanted):
         if axes.is_moved(var) and axes.small[var]:
-            lands[axes.land(var)] |= dict.fromkeys(makers[var])
+            lands[axes.land(var)] |= dict.fromkeys(makers.get(var, ()))
         elif axes.is_moved(var):
             elements = math.prod(var.aval.shape[d] for d in axes.large[var])
-            noted("large matrix", *makers[var], elements=elements)
+            noted("large matrix", *makers.get(var, ()), elements=elements)
     fit = (x for x, e in lands.items() if fits_in_block(axes, x, e))
     return frozenset(fit)
-
-
-def jaxpr_makers(jaxpr):
-    """{variable: a tuple of the equation that makes it}; () of an argument."""
-    made = ((var, (eqn,)) for eqn in jaxpr.eqns for var in eqn.outvars)
-    return defaultdict(tuple, made)
 
 
 def fits_in_block(axes, land, eqns):

@@ -139,10 +139,6 @@ class Axes:
         small = (self.small_of(var) for var in own if self.land(var) is land)
         return not self.permuted.isdisjoint(set().union(*small))
 
-    def mixed_by(self, eqn):
-        """The sets of axes that an equation mixes."""
-        return map(self.axes.of, self.mixing.get(eqn, ()))
-
     def small_of(self, var):
         """The sets of axes that the small axes of a variable belong to."""
         return {self.axes.of(self.axis(var, d)) for d in self.small[var]}

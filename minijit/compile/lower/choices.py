@@ -242,14 +242,10 @@ def dynamic_slice(out, index, x, *starts, slice_sizes):
     return x[tuple(where)]
 
 
-def the_operand(out, index, x, *rest, **params):
-    return x[index]
-
-
 def store_operand(walk, eqn):
     """Let a kernel copy the operand to the result, before others write to it."""
     var, = eqn.outvars
-    walk.store(eqn, Elements(the_operand), var)
+    walk.store(eqn, Elements(lambda out, index, x, *rest, **params: x[index]), var)
 
 
 def lower_update_slice(walk, eqn):

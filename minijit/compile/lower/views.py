@@ -72,14 +72,10 @@ def reshape_view(view, sizes, *, dimensions=None, **params):
     return Strided(view.base, sizes, tuple(strides), view.offset)
 
 
-def same_view(view, sizes, **params):
-    return view
-
-
 view_rules |= {
     prim.reshape_p: reshape_view,
     prim.squeeze_p: lambda view, sizes, **params: reshape_view(view, sizes),
-    prim.copy_p: same_view,
+    prim.copy_p: lambda view, sizes, **params: view,
 }
 
 

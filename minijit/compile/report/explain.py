@@ -211,11 +211,6 @@ class Report:
         add_rows("compile.report.explain")
         return report_forms[name](self, *args)
 
-    def has_fewer_steps(self, changes):
-        """Whether changes of settings merge some steps; True if that is not known."""
-        count = self.count_steps
-        return count is None or count(changes) < count({})
-
     def why_not_fused(self, a, b):
         """Why two steps, given as to `step`, are not one kernel: an `Answer`."""
         return self.form("why", self.step(a), self.step(b))

@@ -66,7 +66,8 @@ def tried(report, step, setting=None, value=None):
     """The setting, its value and what it is; nothing if there are as many steps so."""
     if setting is None:
         return ()
-    if value is not None and not report.has_fewer_steps({setting: value}):
+    count = report.count_steps
+    if value is not None and count and count({setting: value}) >= count({}):
         return ()
     return setting, value, getattr(step.program.settings, setting)
 

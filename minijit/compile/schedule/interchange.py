@@ -166,18 +166,30 @@ def in_pieces(axis, stages):
     """
     longest = axis.bounds[1] + 1
     most = longest_piece(longest, max(map(bytes_of, stages)))
+    if longest <= most or not isinstance(axis.extent, int):
+        # What only a run knows is a block already, which stays whole.
+        most = longest
+    else:
+        noted("pieces", totals=most)
 
     def all_stages(place, length):
         rows = (Rows(axis, s, place, length, most) for s in stages)
         return tuple(stmt for stage in rows for stmt in stage.statements())
 
-    if longest <= most or not isinstance(axis.extent, int):
-        # What only a run knows is a block already, which stays whole.
-        most = longest
-        return all_stages(lambda i: i, axis.extent)
-    noted("pieces", totals=most)
-    piece, start, length = split(axis, most)
-    return (For(piece, all_stages(lambda i: op("add", start, i), length)),)
+    return piece_by_piece(axis, most, all_stages)
+
+
+def piece_by_piece(axis, most, make):
+    """Statements for all values of an axis, for at most so many of them at a time.
+
+    Args:
+      make: function of a function, from a counter to the value of the axis, and of how
+        many steps it counts: statements.
+    """
+    if not isinstance(axis.extent, int) or axis.extent <= most:
+        return make(lambda i: i, axis.extent)
+    piece, start, count = split(axis, most)
+    return (For(piece, make(lambda i: op("add", start, i), count)),)
 
 
 class Rows:
@@ -545,11 +557,7 @@ class Columns:
 
     def statements(self):
         """All of it, in loops over blocks if there are several."""
-        extent, length = self.axis.extent, self.length
-        if not isinstance(extent, int) or extent <= length:
-            return self.block(lambda j: j, extent)
-        block, start, count = split(self.axis, length)
-        return (For(block, self.block(lambda j: op("add", start, j), count)),)
+        return piece_by_piece(self.axis, self.length, self.block)
 
     def block(self, place, count):
         """The statements of one block, each loop over columns with its own axis."""

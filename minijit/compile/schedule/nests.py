@@ -418,8 +418,3 @@ def around_tiles(axes, *tiles):
         most = max(loops, key=lambda axis: axis.extent)
         loops = [most, *(a for a in loops if a is not most)]
     return loops
-
-
-def loaded_along(axis, loads):
-    """The bytes of those loads that run along an axis."""
-    return sum(bytes_of(load) for load in loads if runs_along(load) is axis)

@@ -28,7 +28,7 @@ from ..loops.statements import Store, expressions, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import (
-    Renamer, around_tiles, bytes_of, in_nests, loaded_along, loop_over,
+    Renamer, around_tiles, bytes_of, in_nests, loop_over,
     runs_along, strides_of,
 )
 
@@ -126,7 +126,8 @@ def cut(axes, run, other, loads, count, past_caches):
     row, read = 3 * settings.panel_row // 2, settings.panel_read
     if past_caches:
         row, read = settings.stream_row, settings.stream_read
-        run, other = sorted((run, other), key=lambda axis: loaded_along(axis, loads))
+        along = lambda axis: sum(bytes_of(x) for x in loads if runs_along(x) is axis)
+        run, other = sorted((run, other), key=along)
     first = in_tiles(run, max(row // size, BLOCK))
     room = settings.row_bytes // (first.length * size * count)
     wide = max(min(read // size, room) // BLOCK * BLOCK, BLOCK)

@@ -44,8 +44,12 @@ def in_parts(body):
     if len(extents) > 1 or any(s.buffer.space == "cache" for s in stores):
         return body
     extents, = extents
-    terms = math.prod(extents) * max(map(terms_within, totals))
-    which, settings = axis_to_cut(extents), config.fusion
+    inner = (e.axes for total in totals for e in totals_within(total.bodies))
+    terms = math.prod(extents) * max(map(count_of, inner), default=1)
+    # The first axis that is long enough, or else the longest one.
+    settings = config.fusion
+    long = (n for n in extents if n >= settings.most_parts)
+    which = extents.index(next(long, max(extents)))
     count = min(settings.most_parts, terms // settings.shortest_part, extents[which])
     wide = terms >= settings.part_total and count > 1
     if not noted("parts" if wide else "one part", terms=terms, parts=max(count, 1)):
@@ -78,19 +82,6 @@ def can_part(total):
     """Whether parts of a total can be combined, and be computed apart."""
     alone = len(total.bodies) == 1 and not total.free and total.is_fixed
     return alone and all(e.is_fixed and e.free for e in totals_within(total.bodies))
-
-
-def terms_within(total):
-    """How many numbers the longest total within each step of one has."""
-    inner = totals_within(total.bodies)
-    return max((math.prod(a.extent for a in e.axes) for e in inner), default=1)
-
-
-def axis_to_cut(extents):
-    """The number of the first axis that is long enough, or else of the longest."""
-    most = config.fusion.most_parts
-    enough = (i for i, extent in enumerate(extents) if extent >= most)
-    return next(enough, extents.index(max(extents)))
 
 
 def part_of(total, which, start, length):

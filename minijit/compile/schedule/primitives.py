@@ -351,16 +351,11 @@ def may_reorder(nest):
     return True
 
 
-def reordered(nest, first=()):
-    """A nest whose innermost loop is the one along which most of its memory runs.
-
-    Args:
-      first: axes that stay outside of the others.
-    """
+def reordered(nest):
+    """A nest whose innermost loop is the one along which most of its memory runs."""
     if not may_reorder(nest):
         return nest
-    rest = by_reach((a for a in nest.axes if a not in first), nest.places)
-    return replace(nest, axes=(*first, *rest))
+    return replace(nest, axes=by_reach(nest.axes, nest.places))
 
 
 def by_reach(axes, places):

@@ -22,8 +22,7 @@ from .machine import Machine
 from .nests import in_long_rows, nest_of, runs_along, stride_along
 from .placing_rules import share_axes
 from .primitives import (
-    Nest, NotAllowed, distribute, flat, independent, joined, lanes, may_reorder,
-    reordered,
+    Nest, NotAllowed, distribute, flat, independent, joined, lanes, reordered,
 )
 from .vector_loops import cut_at, cuts_of, in_first_places
 
@@ -67,22 +66,9 @@ def candidates(kernel, alone=frozenset()):
     nest = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
     whole = nest and len(nest[1]) == 1 and not totals_in(nest[1])
     if whole:
-        yield from orders(*nest)
         yield from in_parts(*nest)
     else:
         yield from distributed(kernel, alone)
-
-
-def orders(axes, stores):
-    """One nest with its loops in other orders: each axis outermost once."""
-    nest = Nest(tuple(axes), *stores)
-    if not may_reorder(nest):
-        return
-    for first in ((), *((a,) for a in axes)):
-        new = reordered(nest, first)
-        if new.axes != nest.axes:
-            name = "reorder" if not first else f"reorder {axes.index(first[0])}"
-            yield Candidate(name, (new.body(),))
 
 
 def in_parts(axes, stores):
@@ -96,13 +82,9 @@ def in_parts(axes, stores):
             continue
         loop, = nested([axis, *(a for a in axes if a is not axis)], stores)
         parts = tuple((part,) for part in cut_at(cuts, loop, {}))
-        if any(map(is_turned, parts)):
+        ways = [{*map(runs_along, (*stores_in(p), *loads_of(p)))} for p in parts]
+        if any(len(way) > 1 for way in ways):  # what is read runs another way
             yield Candidate(f"parts {axes.index(axis)}", parts)
-
-
-def is_turned(body):
-    """Whether what is read runs another way than what is stored."""
-    return len({runs_along(a) for a in (*stores_in(body), *loads_of(body))}) > 1
 
 
 def distributed(kernel, alone):
