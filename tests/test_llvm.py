@@ -140,6 +140,7 @@ def test_every_16_bit_float_is_read_and_written(name, monkeypatch):
     assert np.array_equal(found.view("u2")[~nan], wanted.view("u2")[~nan])
 
 
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize(("name", "rounding"), [
     ("float16", "fptrunc"), ("bfloat16", "fcmp une"),
 ])  # fmt: skip
@@ -285,6 +286,7 @@ def test_llvm_is_the_default_and_as_text_has_both_forms():
     refused(ValueError, "no text 'llvm'", plain.as_text, "llvm")
 
 
+@pytest.mark.chapter(24)
 def test_only_the_steps_of_a_total_may_be_regrouped():
     text = compiled(lambda x: ((x * x + x) - x).sum(1), x).texts["llvm"]()
     # A lane adds up in the order of its steps; what may be regrouped is all lanes.
@@ -504,6 +506,7 @@ def test_a_chosen_number_is_read_alone():
     assert "vblendvps" in made and not re.search(r"vblendvps[^\n]*\(", made)
 
 
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("m, n, k", [(40, 30, 20_000), (4, 3, 2_000_000)])
 def test_long_products_are_summed_in_parts(m, n, k):
     """In tiles, and as dot products: one total for all terms would lose much more."""
@@ -605,6 +608,7 @@ def test_every_operation_has_an_instruction_or_a_form():
     assert set(operations) - {"clamp"} <= known
 
 
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("n", [4, 8, 28, 100])
 def test_loops_of_more_steps_than_a_few_stay_loops(n):
     # A strip that is all of a loop has none around it; long ones would fill kilobytes.

@@ -136,6 +136,7 @@ DIGITS = {
 }  # fmt: skip
 
 
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("name", DIGITS)
 def test_digits_of_an_axis_have_loops(name):
     """A quotient or remainder in an index kept a loop from having vectors."""
