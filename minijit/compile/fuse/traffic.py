@@ -17,9 +17,7 @@ from ..loops.buffers import Buffer
 from ..loops.element_sets import Access, Elements, count, covers, most_steps, reached
 from ..loops.expressions import Load, Op
 from ..loops.graphs import postorder
-from ..loops.statements import (
-    Call, For, If, Kernel, Let, Region, Start, Step, Store,
-)
+from ..loops.statements import Call, For, If, Kernel, Let, Region, Start, Step, Store
 from ..schedule.place import place
 from .sweeps import not_memory, sweeps_of
 

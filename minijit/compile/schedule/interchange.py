@@ -36,9 +36,7 @@ from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
-from ..loops.statements import (
-    For, Store, expressions, nested, replaced, statements,
-)
+from ..loops.statements import For, Store, expressions, nested, replaced, statements
 from ..pipeline import arrangements
 from ..settings import config
 from .machine import Machine
@@ -301,8 +299,9 @@ class Rows:
 
         def begin(i, renamed):
             for total in self.long:
-                first, store = *start_values(total), self.grown[total]
-                yield Store(store.buffer, tuple(renamed(store.index)), first)
+                store = self.grown[total]
+                index = tuple(renamed(store.index))
+                yield Store(store.buffer, index, *start_values(total))
 
         def end(i, renamed):
             for total, row in self.long.items():
