@@ -347,7 +347,8 @@ def test_explain_says_what_the_grid_is():
 def test_a_report_counts_the_blocks_of_all_axes():
     """A tile of 32 x 32 is a block's: there are 2 x 3."""
     compiled = mj.jit(lambda x: x.T * 2, backend="cuda-lockstep").lower(x).compile()
-    assert "kernel_0: 6 blocks of 256 threads" in compiled.as_text("report")
+    report = compiled.as_text("report")
+    assert "kernel_0: 6 blocks of 256 threads" in report and "arguments: " in report
 
 
 @pytest.mark.parametrize("backend", ["cuda-lockstep", "cuda", "numba-cuda"])

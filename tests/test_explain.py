@@ -569,6 +569,8 @@ def test_assertions():
     x = ones(64, 64)
     assert testing.assert_kernels(lambda x: jnp.sin(x) * 2, (x,), 1, calls=0).exact
     testing.assert_traffic(lambda x: jnp.sin(x) * 2, (x,), 1.0)
+    shares = mj.explain(mj.jit(lambda x: x / x.sum(), backend="plain"), x)
+    assert shares.needed_bytes == 2 * x.nbytes < shares.traffic_bytes
     with pytest.raises(AssertionError, match="1 kernels, expected 2:\n<lambda>: 1"):
         testing.assert_kernels(lambda x: jnp.sin(x) * 2, (x,), 2)
     with pytest.raises(AssertionError, match="1 calls, expected 0"):

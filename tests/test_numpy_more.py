@@ -96,6 +96,11 @@ def test_type_errors(call, message):
     refused(TypeError, message, call)
 
 
+def test_what_is_not_there_has_the_length_for_its_place():
+    found = jnp.intersect1d(jnp.zeros(0), jnp.arange(3.0), False, True, size=2)
+    assert [places.tolist() for places in found[1:]] == [[0, 0], [3, 3]]
+
+
 @pytest.mark.parametrize("call, message", [
     (lambda: jnp.sum(jnp.ones(3), axis=4), "axis 4 is out of bounds for array of"),
     (lambda: jnp.sum(jnp.ones((3, 3)), axis=(0, 0)), "duplicate value in 'axis'"),
