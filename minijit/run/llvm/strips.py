@@ -74,6 +74,8 @@ class Plan(NamedTuple):
       totals, again: as of its `Steps`; it is `again` where a last strip reaches back.
       soon: whether what is stored is loaded soon, so that no strip reaches back.
       masked: as of its `Steps`.
+      whole: whether LLVM is not to look for more: of totals that are shorter than a
+        register it takes those of several steps around at once.
     """
 
     count: int
@@ -81,6 +83,7 @@ class Plan(NamedTuple):
     again: bool
     soon: bool
     masked: bool
+    whole: bool
 
 
 def plan_of(walker, loop):
@@ -96,7 +99,8 @@ def plan_of(walker, loop):
     if any(map(stays_scalar, keys)) or long and not one:
         return None
     again = steps.again and not (soon or steps.totals) and isinstance(extent, int)
-    return Plan(count, steps.totals, again, soon, steps.masked)
+    whole = count >= shortest(steps) or not steps.totals
+    return Plan(count, steps.totals, again, soon, steps.masked, whole)
 
 
 def steps_at_once(walker, loop):
@@ -365,7 +369,7 @@ lane_walkers |= {Step: masked_step}
 def walk_strips(walker, loop, plan):
     """A loop in strips; at its end its totals become numbers."""
     writer, axis = walker.emitter, loop.axis
-    count, totals, again, soon, masked = plan
+    count, totals, again, soon, masked, _ = plan
     outside = dict(walker.values)
     first, length = "0", axis.extent
     if span := writer.span(axis):
@@ -475,7 +479,7 @@ def walk_loop(walker, stmt):
     if not here or not (plan := plan_of(walker, stmt)):
         llvm_vectors.walk_loop(walker, stmt)
         return
-    writer.loops.add("vectors")
+    writer.loops.add("vectors" if plan.whole else "plain")
     walk_strips(walker, stmt, plan)
 
 
