@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from minijit.compile.schedule import panels
 from minijit.compile.schedule.nests import steps_of, strides_of
 from minijit.compile.schedule.place import place
 from minijit.compile.schedule.placing_rules import arrange
+from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import load, loaders
 
 pytestmark = pytest.mark.chapter(18)
@@ -409,3 +412,29 @@ def test_threads_have_panels_of_their_own(small_tiles, monkeypatch):
         assert type(threads.text_of_kernel(kernel)) is threads.ThreadedText
         with mj.config.override("cpu_threads", 5):
             np.testing.assert_array_equal(mj.jit(f)(x), np.asarray(f(x)))
+
+
+reshaped = {
+    "turned": (lambda jnp, x: x.T.reshape(x.shape) + x, (48, 100)),
+    "axes": (lambda jnp, x: x.transpose(1, 0, 2).reshape(750, 20) * 2, (30, 10, 50)),
+    "a part": (lambda jnp, x: x[:, :-1].reshape(99, 48) * 2, (48, 100)),
+    "parts": (
+        lambda jnp, x: jnp.concatenate([x, x[:, :7]], 1).reshape(107, 48), (48, 100)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("name", reshaped)
+def test_digits_of_a_number_that_several_axes_make_are_loops(name):
+    # Each element took divisions, one by one: up to nine times as long as jax's copy.
+    from minijit.run.threads.kernels import is_parallel
+
+    f, shape = reshaped[name]
+    x = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+    compiled = mj.jit(lambda x: f(jnp, x)).lower(x).compile()
+    assert not re.search("[us](div|rem) i64", compiled.as_text("llvm"))
+    np.testing.assert_array_equal(compiled(x), f(np, x))
+    program = lower(simplify(mj.make_jaxpr(lambda x: f(jnp, x))(x)))
+    kernel, = program.kernels
+    assert is_parallel(replace(kernel, body=arrange(kernel.body)))

@@ -93,13 +93,15 @@ def fold_floordiv(x, y):
     """Part by part: (i * 8 + j) // 4 is i * 2 + j // 4.
 
     And digit by digit: if j is less than 4, (i * 4 + j) // 12 is i // 3.  A digit is
-    cut off last: i % 12 // 4 is i // 4 % 3.
+    cut off last: i % 12 // 4 is i // 4 % 3; and i // 4 // 3 is i // 12.
     """
     if y.value == 1:
         return x
-    size = digit_of(x)[-1]
+    number, step, size = digit_of(x)
     if size and size % y.value == 0:
         return op("mod", op("floordiv", x.args[0], y), as_index(size // y.value))
+    if step > 1 and not size:
+        return over(number, step * y.value)
     multiple, rest = split_multiple(x, y.value)
     if multiple:
         return op("add", multiple, op("floordiv", rest, y))

@@ -16,7 +16,7 @@ from ..loops.graphs import free_axes, postorder, recalled, substitute
 from ..loops.index_rules import ONE, digit_of, piece_of
 from ..loops.scalars import INDEX
 from ..loops.statements import Store
-from .nests import steps_of, terms_in_memory
+from .nests import piece_of_memory, steps_of, terms_in_memory
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,13 @@ def own_pieces(place, axis):
 
     Returns:
       {dim: (the first index, how many a step has)}: of `i + 3` 3 and 1, of
-      `i * 8 + j`, where j is in 0 .. 7, 0 and 8.
+      `i * 8 + j`, where j is in 0 .. 7, 0 and 8; -1 is the place in memory.
     """
     first = {axis: as_index(0)}.get
     found = {d: (substitute([i], first)[0], 1)
              for d, i in plain_dims(place, axis).items()}  # fmt: skip
     pieces = ((d, piece_of(index, axis)) for d, index in enumerate(place.index))
-    return {d: (as_index(0), piece[0]) for d, piece in pieces if piece} | found
+    pieces = {d: piece[0] for d, piece in pieces if piece}
+    if not (found or pieces) and (size := piece_of_memory(place, axis)):
+        pieces[-1] = size
+    return {d: (as_index(0), n) for d, n in pieces.items()} | found

@@ -8,6 +8,7 @@
     strides_of(load)                  # {i: 1024, j: 1}: it runs along j
 """
 
+import itertools
 import math
 from collections import Counter
 
@@ -16,7 +17,10 @@ from ..loops.contents import (
 )
 from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, recalled, substitute
-from ..loops.index_rules import digit_of, joined_digits, known, linear, over
+from ..loops.index_rules import (
+    digit_of, has_digit, joined_digits, known, linear, over, sum_of,
+)
+from ..loops.scalars import INDEX
 from ..loops.statements import For, Store, nested, replaced, statements
 from ..settings import config
 
@@ -99,6 +103,17 @@ def bytes_of(access):
     extents = (a.extent for a in strides_of(access) if isinstance(a.extent, int))
     times = 2 if isinstance(access, Store) else 1
     return times * math.prod(extents) * access.buffer.dtype.itemsize
+
+
+def piece_of_memory(place, axis):
+    """How many elements of memory each step of a loop has to itself; or None.
+
+    Indices may not tell, as `n // 6, n % 6` of `n = i * 9 + j` in a reshaped array.
+    """
+    terms = dict(terms_in_memory(place.index, place.buffer))
+    size = terms.pop(axis, 0)
+    low, high = sum_of(terms.items()).bounds
+    return size if 0 <= low <= high < size else None
 
 
 # ---- loops that are one in memory
@@ -287,8 +302,22 @@ def in_digits(axes, stores):
         for j in 64: y[j] = x[j // 2]         for q in 32:
                                                 for r in 2: y[q * 2 + r] = x[q]
 
-    An outermost one around others keeps enough steps for several cores.
+    An outermost one around others keeps enough steps for several cores.  Axes that make
+    up one number are one axis first: `x.T.reshape(4, 6)` asks for digits of `i * 6 + j`
+    where x is f32[8,3].
     """
+    done, found = with_digits(axes, stores)
+    for _ in axes:
+        numbers, renamed = as_numbers(done, found)
+        more, renamed = with_digits(numbers, renamed)
+        if more == done or {*more} & {*numbers} - {*done}:
+            break
+        done, found = more, renamed
+    return nested(done, found) if done != [*axes] else None
+
+
+def with_digits(axes, stores):
+    """(axes, stores) of a nest: the digits of axes in the place of these."""
     done, todo = [], [*reversed(axes)]
     while todo:
         axis = todo.pop()
@@ -301,7 +330,62 @@ def in_digits(axes, stores):
         high, low, number = two_digits(axis, size)
         stores = replaced(stores, {axis: number}.get)
         todo += low, high
-    return nested(done, stores) if len(done) > len(axes) else None
+    return done, stores
+
+
+def as_numbers(axes, stores):
+    """(axes, stores) of a nest: one axis for neighbours of whose number places ask for
+    digits, where all that is stored, loaded and compared goes on with that number."""
+    loads = loads_of(stores)
+    places = [terms_in_memory(a.index, a.buffer) for a in (*stores, *loads)]
+    mixed = {n.free for terms in places for p, _ in terms for n in numbers_in(p)}
+    for several in [free for free in mixed if len(free) > 1]:
+        first = min(map(axes.index, several & {*axes}), default=0)
+        row = axes[first : first + len(several)]
+        if several != {*row}:
+            continue
+        values = postorder([s.value for s in stores], skip=loads)
+        asked = [e for v in values if v.dtype != INDEX for e in v.children()]
+        asked += [s.value for s in stores]
+        asked = (linear((e, 1)).items() for e in asked if e.dtype == INDEX)
+        if all(go_on_as_one(terms, row) for terms in (*places, *asked)):
+            number, names = joined(row)
+            axes = [*axes[:first], number, *axes[first + len(row) :]]
+            return as_numbers(axes, replaced(stores, names.get))
+    return axes, stores
+
+
+def go_on_as_one(terms, row):
+    """Whether a sum of parts goes on with the number that counts the steps of loops, or
+    with some digits of it, one after the other."""
+    plain, sums = Counter(), []
+    for part, factor in terms:
+        if type(part) is Axis:
+            plain[part] += factor
+        elif not part.free.isdisjoint(row):
+            sums += map(steps_of, numbers_in(part))
+    for steps in (plain, *sums):
+        moving = [d for d, axis in enumerate(row) if steps.get(axis)]
+        for d, after in itertools.pairwise(moving):
+            step = row[after].extent * steps[row[after]]
+            if after > d + 1 or steps[row[d]] != step:
+                return False
+    return True
+
+
+def numbers_in(part):
+    """The sums of which a part of an index is a digit, or a digit kept in bounds."""
+    number, *_ = digit_of(part)
+    if number is not part:
+        return numbers_in(number)
+    if kept_in_bounds(part) or has_digit(part):
+        parts = (p for arg in part.args for p in linear((arg, 1)) if p.free)
+        return set().union(*map(numbers_in, parts))
+    return {part}
+
+
+def kept_in_bounds(part):
+    return isinstance(part, Op) and part.name in ("max", "min")
 
 
 def two_digits(axis, size):
@@ -324,6 +408,9 @@ def ends_of(part, axis):
     """Where a digit of an axis begins and ends: of `i % 60 // 4` at 4 and 60."""
     if part is axis:
         return {1}
+    if kept_in_bounds(part):
+        parts = (p for arg in part.args for p in linear((arg, 1)))
+        return set().union(*(ends_of(p, axis) for p in parts))
     number, step, size = digit_of(part)
     found = set() if number is part else ends_of(number, axis)
     step *= min(found, default=1)

@@ -34,6 +34,7 @@ from ...compile.loops.statements import For, Kernel, Store, expressions, stateme
 from ...compile.lower.elements import costs
 from ...compile.memory.complex_pairs import in_pairs, origin_of, pairs_of
 from ...compile.numbers.scalar_forms import scalar_form
+from ...compile.schedule.nests import piece_of_memory
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange, share_axes
 from ...trace.base.config import config
@@ -234,7 +235,8 @@ def are_apart(loop, own):
     for access in (*stores, *used):
         if (buffer := access.buffer) in places:
             pieces = [piece_of(i, axis, buffer not in read) for i in access.index]
-            places[buffer].append([piece and piece[0] for piece in pieces])
+            sizes = [piece and piece[0] for piece in pieces]
+            places[buffer].append([*sizes, piece_of_memory(access, axis)])
     return all(
         any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
         for accesses in places.values()
