@@ -211,7 +211,8 @@ def worked_on(stores, run, other, tiles):
         dtype = load.buffer.dtype
         # Rows a power of two apart would share their places in the first cache: each
         # has an odd number of lines.
-        shape = q.length, (p.length * dtype.itemsize // 64 | 1) * 64 // dtype.itemsize
+        lines = -(-p.length * dtype.itemsize // 64) | 1
+        shape = q.length, lines * 64 // dtype.itemsize
         panel = Buffer(f"{load.buffer.name}_panel", shape, dtype, space="cache")
         statements += filled(panel, load, p, q)
         panels[load] = panel
