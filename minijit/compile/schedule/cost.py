@@ -235,8 +235,12 @@ def in_lanes(loop, lanes, m):
 
     def along(a):
         row = a.along.get(lanes.axis, 0) / a.size
-        # Rows that are taken apart in registers, or turned; lane by lane if too long.
-        return many * min(row, 6.0) if 0 < row <= 16 else 5 * lanes.steps if row else 1
+        # Rows that are taken apart in registers, or turned; lane by lane if too long,
+        # where an index is kept in bounds, and where complex numbers are stored.
+        pairs = a.store and a.buffer.dtype.kind == "c" and row > 1
+        alone = pairs or lanes.axis in a.clamped
+        turned = 0 < row <= 16 and not alone
+        return many * min(row, 6.0) if turned else 5 * lanes.steps if row else 1
 
     words = many * (loop.words + m.slow * loop.slow) + sum(map(along, loop.places))
     over = max(many * (loop.live + 1) + 2 - m.registers, 0.0)
