@@ -405,7 +405,11 @@ def walk_strips(walker, loop, plan):
         at = length - rest
         while soon and rest:
             part = 1 << rest.bit_length() - 1
-            Strip(walker, loop, part, str(at), going).walk(loop.body)
+            if part > 1:
+                Strip(walker, loop, part, str(at), going).walk(loop.body)
+            else:  # LLVM's passes stumble over vectors of one number.
+                walker.values[axis] = str(at)
+                walker.block(loop.body)
             at, rest = at + part, rest - part
         if rest and not again:
             mask = ", ".join(f"i1 {int(k >= count - rest)}" for k in range(count))
