@@ -263,8 +263,7 @@ def test_values_of_all_types(name):
 @pytest.mark.parametrize("of", test_native_tapes.on_arrays)
 @pytest.mark.parametrize("name", test_native_tapes.table_types)
 def test_functions_of_the_arrays_within(name, of):
-    function = test_native_tapes.on_arrays[of]
-    test_native_tapes.test_functions_of_the_arrays_within(name, "llvm", function)
+    test_native_tapes.test_functions_of_the_arrays_within(name, "llvm", of)
 
 
 @pytest.mark.parametrize("name", reversal.cases)
