@@ -531,3 +531,12 @@ def test_a_shape_that_is_traced_unravels():
     for shape in (np.array([3, 4]), (np.int32(3), np.int32(4))):
         for got, want in zip(f(np.arange(12), shape), np.indices((3, 4)), strict=True):
             np.testing.assert_array_equal(got, want.ravel())
+
+
+@pytest.mark.chapter(11)
+def test_an_iterator_takes_no_row_before_it_is_asked():
+    import minijit as mj
+
+    # `np.iterable`, which SciPy asks of everything.
+    jaxpr = mj.make_jaxpr(lambda x: x * np.iterable(x))(np.ones(10_000))
+    assert len(jaxpr.eqns) == 1

@@ -29,16 +29,17 @@ def setitem(x, index, value):
 
 
 def iterate(x):
-    """`for row in x`, and `a, b = x`."""
+    """`for row in x`, and `a, b = x`.  A row is taken when it is asked for: NumPy asks
+    for an iterator, and no row, where it wants to know whether there is one."""
     if x.ndim == 0:
         raise TypeError("iteration over a 0-d array")
     made = type(x) is array_classes.get(type(x.dtype), ArrayImpl)
     if not (made and type(current.trace) is BottomTrace and config.is_plain):
-        return iter([x[i] for i in range(x.shape[0])])
+        return (x[i] for i in range(x.shape[0]))
     # A row is in NumPy's memory already: to index it as an operation takes a hundred
     # times as long, and random keys are unpacked everywhere.
     value, row = x.numpy(), known_aval(x.shape[1:], x.dtype, x.aval.weak_type)
-    return iter([ArrayImpl(value[i, ...], row) for i in range(x.shape[0])])
+    return (ArrayImpl(value[i, ...], row) for i in range(x.shape[0]))
 
 
 def contains(x, value):
