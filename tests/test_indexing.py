@@ -533,7 +533,6 @@ def test_a_shape_that_is_traced_unravels():
             np.testing.assert_array_equal(got, want.ravel())
 
 
-@pytest.mark.chapter(11)
 def test_an_iterator_takes_no_row_before_it_is_asked():
     import minijit as mj
 
