@@ -211,7 +211,7 @@ def test_fusion_may_be_off_for_one_function():
 
 
 def test_settings_say_what_is_wrong():
-    with pytest.raises(TypeError, match="no setting colour; the settings are ask_"):
+    with pytest.raises(TypeError, match="no setting colour; the settings are between_"):
         jax.fuse(jnp.sin, colour=1)
     with pytest.raises(TypeError, match="row_bytes of fusion is an int, got 'a'"):
         jax.fuse(jnp.sin, row_bytes="a")
