@@ -2,7 +2,7 @@
 
     jax.jit(lambda x: x if jnp.asarray(False) else -x)  # JAX: an error; minijit: -x
 
-    `jax.make_jaxpr`: what a function captures becomes constants, scalars as well.
+And `jax.make_jaxpr`: what a function captures becomes constants, scalars as well.
 
     scale = jnp.array(2.0)
     jax.make_jaxpr(lambda x: scale * x)(1.0).consts     # (2.0,); minijit: a literal

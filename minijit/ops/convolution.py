@@ -285,12 +285,10 @@ AT_ONCE = 2**23
 
 def conv_numpy(lhs, rhs, *, window_strides, padding, dimension_numbers, **params):
     """Evaluate a convolution: windows as rows of matrices, a product a group."""
-    out = conv_shape(
-        *map(aval_of, (lhs, rhs)), window_strides=window_strides, padding=padding,
-        dimension_numbers=dimension_numbers, **params,
-    )  # fmt: skip
-    if not out.size:
-        # A negative padding of no element, as the gradient of none has.
+    if not (lhs.size and rhs.size):  # A sum of nothing, be the padding what it may.
+        known = {"padding": padding, "dimension_numbers": dimension_numbers, **params}
+        avals = map(aval_of, (lhs, rhs))
+        out = conv_shape(*avals, window_strides=window_strides, **known)
         return np.zeros(out.shape, out.dtype)
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     features, batch = params["feature_group_count"], params["batch_group_count"]
