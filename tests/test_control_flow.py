@@ -239,6 +239,25 @@ def test_a_tape_is_as_long_as_the_loop_ran():
     assert tapes[0].nbytes == steps * 8
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: lax.cond(x > 0, jnp.sin, lambda x: x * x, x),
+        lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * c + 2.0, x),
+        lambda x: lax.cond(x > 0, lambda x: 2.0 * x, lambda x: -x, x),
+    ],
+    ids=["union", "tape", "nothing within"],
+)
+def test_linear_functions_of_lanes_are_mapped(f, compiled):
+    wrap = mj.jit if compiled else lambda f: f
+    xs = jnp.array([-1.5, 0.5, 2.0])
+    linear = wrap(mj.vmap(lambda x: mj.linearize(f, x)[1]))(xs)
+    got = wrap(mj.vmap(lambda linear, t: linear(t)))(linear, jnp.ones(3))
+    want = [mj.jvp(f, (x,), (1.0,))[1] for x in xs]
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
 def test_types_print_and_parse():
     from minijit.trace.array import ShapedArray
     from minijit.trace.jaxprs.parser import parse_aval

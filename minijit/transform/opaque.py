@@ -23,6 +23,18 @@ class Opaque:
         # and `whole_type` makes of these what they were.
         return np.dtype(object, metadata={"type": self})
 
+    @property
+    def mappable(self):
+        """The shape of the axes that `vmap` may map: the first one of all values in it.
+
+        None if there is no value in it, so that nothing can be mapped.
+        """
+        cases = getattr(self, "cases", None)
+        within = (self.element,) if cases is None else sum(cases, ())
+        shapes = [getattr(a, "mappable", a.shape) for a in within]
+        firsts = {shape[:1] for shape in shapes if shape is not None}
+        return firsts.pop() if len(firsts) == 1 else () if firsts else None
+
     def strip_weak_type(self):
         return self
 

@@ -63,11 +63,17 @@ def aval_of(x):
     return x.aval.inner_aval if isinstance(x, Ref) else array.aval_of(x)
 
 
+def mappable(x):
+    """The shape of the axes that can be mapped, which a union or a tape says itself."""
+    aval = aval_of(x)
+    return getattr(aval, "mappable", aval.shape)
+
+
 def mapped_axis(x, axis, name):
-    """The axis counted from the front; it must exist."""
-    if axis is None:
+    """The axis counted from the front; it must exist, unless there is nothing in x."""
+    if axis is None or mappable(x) is None:
         return None
-    ndim = aval_of(x).ndim
+    ndim = len(mappable(x))
     if not -ndim <= axis < ndim:
         raise ValueError(
             f"vmap was requested to map its argument along axis {axis}, which "
@@ -81,7 +87,7 @@ def mapped_axis(x, axis, name):
 def common_size(fun, leaves, axes, names, axis_size):
     """The size that all mapped axes have, and the user may have given."""
     sizes = {
-        f"axis {axis} of argument {name} of type {aval_of(x)}": aval_of(x).shape[axis]
+        f"axis {axis} of argument {name} of type {aval_of(x)}": mappable(x)[axis]
         for x, axis, name in zip(leaves, axes, names, strict=True)
         if axis is not None
     }
@@ -137,7 +143,7 @@ def result_axis(i, ndim, axis, target, names):
                 f"give it an axis, or reduce it over the lanes{HERE}"
             )
         return None
-    ndim += axis is None
+    ndim = max(1, ndim + (axis is None))  # Within tapes and unions the lanes are first.
     if not -ndim <= target < ndim:
         places, function = names()
         raise ValueError(
