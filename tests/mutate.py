@@ -9,6 +9,7 @@ one, a case that is dropped, two operands swapped, a sum that becomes its last t
 is put into a child process that has imported everything, in place of the function's
 code, and judged by tests that run its line, the quickest of each file first, until one
 fails.  What is known lies in --kept: a statement judged before is not judged again.
+`same_programs.toml` says of those that live why they are the same program.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 import types
 import zlib
 from functools import cache, partial
@@ -463,6 +465,13 @@ def judged(kept):
     return {r["key"]: r for r in map(json.loads, lines)}
 
 
+def explained():
+    """{key: why a version is the same program}"""
+    text = Path(__file__).with_name("same_programs.toml").read_text()
+    rows = tomllib.loads(text)["same"]
+    return {f"{r['source']}: {r['before']} -> {r['after']}": r["why"] for r in rows}
+
+
 def attempt(args):
     """Judge versions that nobody judged, or those that lived, or those --at a place."""
     kept, draw = args.kept, drawn(args.seed, args.rooms)
@@ -472,6 +481,7 @@ def attempt(args):
     known = judged(kept)
     if args.what == "again":
         lived = {r["key"] for r in known.values() if r["killer"] is None}
+        lived -= explained().keys()
         sources = sorted({r["source"] for r in known.values() if r["key"] in lived})
         draw = itertools.chain.from_iterable(all_of(ROOT / s) for s in sources)
     elif args.at:
@@ -554,7 +564,8 @@ def forget(cache, since):
 
 
 def report(kept):
-    results = judged(kept).values()
+    results, same = judged(kept).values(), explained()
+    results = [r for r in results if r["killer"] or r["key"] not in same]
     lived = [r for r in results if r["killer"] is None]
     for r in sorted(lived, key=lambda r: (r["source"], r["line"])):
         print(f"\n{r['source']}:{r['line']} {r['kind']}; {r['tried']} of {r['of']}")

@@ -82,6 +82,12 @@ def test_products_are_computed_again_unless_saved(policy, again):
     assert count(jaxpr, "dot_general") == 4 + again
 
 
+def test_an_equation_says_whether_it_is_differentiated():
+    f = lambda p: loss(p, x)
+    one, = make_jaxpr(checkpoint(f))(params).eqns
+    assert one.params["differentiated"] is False
+
+
 def test_the_backward_pass_is_one_equation():
     jaxpr = make_jaxpr(grad(checkpoint(lambda x: jnp.sin(jnp.sin(x)))))(1.0)
     names = [eqn.primitive.name for eqn in jaxpr.eqns]

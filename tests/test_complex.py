@@ -136,6 +136,15 @@ def test_conversions(dtype):
     agree(lambda z: (z == z.conj(), z != 0, z.astype("bool")), given)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_part_that_is_lost_is_warned_of():
+    for real in (np.ones(2, "float32"), np.arange(3)):
+        lax.convert_element_type(real, "int16")
+        lax.convert_element_type(real, "complex64")
+    with pytest.warns(np.exceptions.ComplexWarning, match="imaginary part"):
+        lax.convert_element_type(x, "float32")
+
+
 # ---- kernels
 
 

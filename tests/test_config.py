@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from harness import in_threads, refused
+from harness import in_a_child, in_threads, refused
 
 from minijit.trace.base.config import (
     Config, config, disable_jit, enable_x64, log_compiles,
@@ -72,6 +72,13 @@ def test_a_flag_defined_later():
     # Defining it again, as a notebook does when a cell runs twice, keeps its value.
     flags.define("shade", "grey", "a string", changes_traces=True)
     assert flags.shade == "blue" and flags.trace_key().values == (("shade", "blue"),)
+
+
+def test_a_forked_process_has_a_lock_of_its_own():
+    """Another thread, which is not there any more, may hold the parent's."""
+    flags = Config()
+    held = flags.making_keys
+    in_a_child(lambda: flags.making_keys is not held)
 
 
 @pytest.mark.parametrize("text, expected", [("1", "True"), ("false", "False")])

@@ -217,6 +217,7 @@ def test_a_node_waits_for_those_that_meet_it_and_for_none_twice():
     # The third reads what the first wrote, which the second has waited for.
     chain = ([], [a.all]), ([a.all], [b.all]), ([a.all, b.all], [c.all])
     assert waits(*chain) == [(), (0,), (1,)]
+    assert not any(x.meets(y) for x, y in (halves, halves[::-1]))
     # What runs alone waits for all before it, and all behind it wait for it.
     others = [([], [m.all]) for m in (a, b, c)]
     assert waits(*others, alone=[1]) == [(), (0,), (1,)]
@@ -229,6 +230,13 @@ def test_what_nodes_in_a_node_use_is_in_use():
     (around,) = builder.steps
     assert place_temporaries([outer, around], [0, 1]) >= 128
     assert a.offset != b.offset
+
+
+@pytest.mark.parametrize("sizes", [(1024, 512), (512, 1024)])
+def test_what_is_over_leaves_its_memory(sizes):
+    a, b = (Memory(name, size) for name, size in zip("ab", sizes, strict=True))
+    steps = [Node((), (a.all,)), Node((a.all,), ()), Node((), (b.all,))]
+    assert place_temporaries(steps, [0, 1, 3]) == 1024
 
 
 def test_a_loop_of_small_steps_is_one_kernel():

@@ -13,10 +13,14 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.decisions import decisions_about
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Const
 from minijit.compile.loops.kernel_buffers import local_buffers
+from minijit.compile.loops.statements import For, Store
 from minijit.compile.lower.walk import lower
 from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.run.cuda.reports import assembled, bytes_in_ptx
+from minijit.run.device.grid import widest
 from minijit.run.device.grid_memory import COMMON_BYTES
 from minijit.run.device.grid_totals import on_grid
 from minijit.run.device.lockstep import run_in_lockstep
@@ -151,6 +155,15 @@ def test_indices_have_64_bits_where_they_need_them():
     for rows, wide in ((1 << 14, False), (1 << 17, True)):
         kernel, = kernels_of(f, mj.ShapeDtypeStruct((rows, 1 << 16), "float32"))
         assert ("and.b64" in kernel.ptx((9, 0))) == wide
+    for size, wide in ((1 << 30, False), (1 << 34, True)):
+        kernel, = kernels_of(lambda v: v * 2, mj.ShapeDtypeStruct((size,), "float32"))
+        assert ("mul nuw nsw i64" in kernel.llvm) == wide
+
+
+def test_what_threads_share_is_as_wide_as_its_longest_loop():
+    y, i, j = Buffer("y", (32, 8), np.dtype("f4")), Axis(32), Axis(8)
+    body = (For(i, (For(j, (Store(y, (i, j), Const(0, np.dtype("f4"))),)),)),)
+    assert widest(body) == 32
 
 
 def test_the_text_for_llvm_computes_the_same():

@@ -103,6 +103,8 @@ def report(step):
 
 def test_every_byte_is_attributed(report):
     assert report.exact and report.traffic_bytes > report.ideal_bytes > 0
+    told = [decision.nbytes for decision in report.decisions]
+    assert told == sorted(told, reverse=True) != told[::-1]
     first, *_ = sorted(report.steps, key=lambda step: -step.nbytes)
     text = report_text(report, most=1)
     left = f"{len(report.steps) - 1} steps that move less"
@@ -233,7 +235,13 @@ def test_its_pictures(report):
     box = matplotlib.text.Text.get_window_extent  # of the words, without the line
     boxes = list(map(box, roof.axes[0].texts))
     assert not [(a, b) for a, b in itertools.combinations(boxes, 2) if a.overlaps(b)]
-    texts = report.plot("graph").axes[0].texts
+    axis, = report.plot("graph").axes
+    inner, outer = explain_pictures.TEMP, explain_pictures.INPUT
+    roles = [strand[0].role for strand, _ in explain_pictures.lanes_of(report)]
+    colors = [inner if role in ("temporary", "tape") else outer for role in roles]
+    vertical = [line for line in axis.lines if len({*line.get_xdata()}) == 1]
+    assert [line.get_color() for line in vertical][: len(colors)] == colors
+    texts = axis.texts
     names = {text.get_text().split("  ")[0] for text in texts}
     assert {step.name for step in report.steps} <= names
     drawn = {text.get_text() for text in texts}
@@ -402,10 +410,19 @@ def test_profile(tmp_path, backend):
     assert all(str(total) in str(line) for total in totals)
     assert all((t.share or 0) > 0 or t.flop_rate is None for t in totals)
     assert all(t.share is None for t in totals if t.flop_rate is None)
-    assert max(event.held for event in line) == sum(
-        a.nbytes for a in report.buffers if a.first <= 2 <= a.last or a.role == "result"
-    )
+    lives = [(a.first, a.role == "result" or a.last, a.nbytes) for a in report.buffers]
+    held = [
+        sum(n for first, last, n in lives if first is not None and first <= step
+            and (last is True or step <= last))
+        for step in range(len(report.steps))
+    ]  # fmt: skip
+    assert [event.held for event in line] == 2 * held
     assert all(len(text) <= 100 for text in str(line).splitlines())
+    g, y = mj.jit(lambda y: mj.numpy.sort(y @ y), backend=backend), ones(150, 150)
+    with mj.profile() as calls:
+        g(y)
+    steps = mj.explain(g, y).steps
+    assert [event.step.name for event in calls] == [step.name for step in steps]
     line.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     spans, held = events[: len(line.spans)], events[len(line.spans) : -len(line)]

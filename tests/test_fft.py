@@ -137,6 +137,14 @@ def test_transforms_in_loops_are_machine_code_by_address(backend):
         assert np.allclose(y, want, *([1e-4] * 2 if "floats" in k else [1e-9] * 2)), k
 
 
+@pytest.mark.chapter(23)
+def test_one_transform_in_a_loop_is_wanted_twice():
+    step = lambda i, c: [jnp.fft.fft(c[0] * 0.5j)] * 2
+    found = mj.jit(lambda z: lax.fori_loop(0, 2, step, [z, z]))(z)
+    want = np.fft.fft(np.fft.fft(z * 0.5j) * 0.5j)
+    assert all(np.allclose(y, want, 1e-9, 1e-9) for y in found)
+
+
 @pytest.mark.chapter(24)
 def test_transforms_load_no_more_than_they_run():
     code = """

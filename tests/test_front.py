@@ -280,7 +280,7 @@ def test_a_long_first_call_says_so(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_notebook_counts_the_seconds(monkeypatch):
+def test_a_notebook_counts_the_seconds(monkeypatch, capsys):
     shown = []
 
     class Display:
@@ -294,6 +294,7 @@ def test_a_notebook_counts_the_seconds(monkeypatch):
     with config.override("compile_progress", True):
         mj.jit(lambda x: (time.sleep(0.06), x)[1])(1.0)
     assert shown and all("traced and compiled the call at" in text for text in shown)
+    assert capsys.readouterr().err == ""
 
 
 def test_nothing_is_said_in_tests_by_default():

@@ -51,7 +51,7 @@ masks = [
     np.array([True, False, True]), np.arange(12).reshape(3, 4) % 5 < 2,
     (slice(None), np.array([True, False, True, True])),
     (np.array([False, True, False]), slice(1, 3)), np.zeros((3, 4, 5), bool), True,
-    False, (True, 1), (slice(None), 1, True),
+    False, (True, 1), (slice(None), 1, True), (0, slice(None), np.arange(5) % 3 > 0),
 ]  # fmt: skip
 outside = [
     10, -9, (1, -7, 3), np.array([2, 0, 5, -4, -1]),

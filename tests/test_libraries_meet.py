@@ -768,6 +768,12 @@ def test_a_callback_that_breaks_its_promise_is_a_jax_runtime_error():
             run(np.ones(2, "float32"))
 
 
+def test_what_a_callback_gives_is_converted_once():
+    """By way of int32 it would be 0."""
+    aval = mj.ShapeDtypeStruct((), "float32")
+    assert mj.pure_callback(lambda: np.int64(2**40), aval) == 2.0**40
+
+
 # ---- what JAX's own tests ask of jit, vmap, loops and derivatives
 
 

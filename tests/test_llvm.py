@@ -643,6 +643,14 @@ def test_columns_are_not_gathered():
     np.testing.assert_allclose(f(x), x[:, 3] * x[:, 2] + x[:, 0], 1e-5, 1e-6)
 
 
+def test_a_rotation_is_one_instruction():
+    text = lambda f, *args: mj.jit(f).lower(*args).compile().as_text("llvm")
+    u = np.arange(4096, dtype="uint32") * 977
+    assert "llvm.fshl.v" in text(lambda k: mj.random.bits(k, (4096,)), mj.random.key(0))
+    assert "llvm.fshl.v" in text(lambda x: x << 7 | x >> 25, u)
+    assert "llvm.fshl.v" not in text(lambda x, y: x << 7 | y >> 25, u, u + 1)
+
+
 def test_loops_that_store_where_told_have_no_vectors():
     x, at = np.arange(9000.0, dtype="float32"), np.arange(9000)[::-1].copy()
     f = mj.jit(lambda x, at: jnp.zeros(9000).at[at].set(x * 2))

@@ -30,12 +30,24 @@ STAY = {
 }
 
 
-@pytest.mark.parametrize("case", STAY)
-def test_what_stays(case):
-    jaxpr = simplify(mj.make_jaxpr(STAY[case])(W, X, C)).jaxpr
+MOVE = {"total": lambda w, xs, c: lax.scan(lambda c, x: (c @ (w @ w), c), c, xs)}
+
+
+@pytest.mark.parametrize("case", STAY | MOVE)
+def test_what_stays_and_what_moves(case):
+    jaxpr = simplify(mj.make_jaxpr((STAY | MOVE)[case])(W, X, C)).jaxpr
     loop, = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
-    before = jaxpr.eqns[: jaxpr.eqns.index(loop)]
-    assert not {"dot_general", "sin"} & {eqn.primitive.name for eqn in before}
+    before = {eqn.primitive.name for eqn in jaxpr.eqns[: jaxpr.eqns.index(loop)]}
+    assert bool({"dot_general", "sin"} & before) == (case in MOVE)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_only_of_two_short_branches_is_one_chosen_without_a_jump(count):
+    branches = [lambda c: 0.0 * jnp.ones(5), *[lambda c: c + 1.0] * (count - 1)]
+    step = lambda c, i: (lax.switch(i, branches, c), None)
+    f = lambda c: lax.scan(step, c, np.arange(4) % count)[0]
+    assert ("cond" in str(simplify(mj.make_jaxpr(f)(C)))) == (count > 2)
+    np.testing.assert_array_equal(mj.jit(f)(C), f(C))
 
 
 def test_gradients():

@@ -163,6 +163,8 @@ def test_bitcast():
     x = floats(3, 4)
     for new in ("int32", "uint16", "uint8", "float16", "float32"):
         check(lambda x, new=new: bits.bitcast_convert_type(x, new), x)
+        f = lambda x, new=new: bits.bitcast_convert_type(x, new)
+        np.testing.assert_array_equal(jit(f)(x), f(x))
     parts = ints(3, 4, dtype="uint8")
     check(lambda x: bits.bitcast_convert_type(x, np.int32), parts)
     check(lambda x: bits.bitcast_convert_type(x, np.float32), ints(3, 2, dtype="int16"))

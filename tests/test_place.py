@@ -10,6 +10,7 @@ from minijit.compile.loops.statements import (
     For, If, Kernel, Let, Program, Start, Step, Store, statements,
 )
 from minijit.compile.schedule.place import place
+from minijit.compile.schedule.placing_rules import filled
 
 pytestmark = pytest.mark.chapter(16)
 F32 = np.dtype("float32")
@@ -69,6 +70,12 @@ def test_placing_does_not_recurse():
     kernel = Kernel("k0", (For(i, (Store(y, (i,), value),)),))
     lines = str(Program("main", (x,), (y,), (), (), (kernel,))).splitlines()
     assert max(map(len, lines)) < 200
+
+
+def test_the_last_of_several_stores_fills_a_buffer():
+    y, z, i = buffer("y", 4), buffer("z", 4), Axis(4)
+    body = [Store(b, (i,), Const(k, F32)) for k, b in enumerate((y, z, y))]
+    assert filled(body) == [set(), {z}, {y}]
 
 
 x, w = buffer("x", 4, 8), buffer("w", 4, 8)

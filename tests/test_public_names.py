@@ -34,6 +34,7 @@ def test_what_only_jax_needs_is_one_module_under_two_names():
     from minijit.experimental import checkify as inner
     from minijit.jaxcompat import core, experimental
 
+    assert minijit.__all__ == sorted(minijit.__all__)
     assert minijit.core is core is sys.modules["minijit.core"]
     assert minijit.experimental is experimental and experimental.checkify is inner
     assert inner is importlib.import_module("minijit.jaxcompat.experimental.checkify")

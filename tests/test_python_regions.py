@@ -61,6 +61,13 @@ def test_golden_scan_whose_carries_swap():
     assert "    t0, t1 = t1, t0\n" in text and "interrupted" not in text
 
 
+@pytest.mark.parametrize("steps, looks", [(2, 0), (10**6, 1)])
+def test_a_long_loop_around_short_ones_looks_for_signals(steps, looks):
+    turn = lambda i, c: lax.fori_loop(0, 3, lambda i, c: jnp.flip(c) + i, c)
+    text = code_of(lambda x: lax.fori_loop(0, steps, turn, x), np.ones(100, "f4"))
+    assert text.count("interrupted(") == looks
+
+
 def test_several_branches_are_elif():
     branches = [lambda c, k=k: c * k for k in range(4)]
     text = code_of(lambda i, x: lax.switch(i, branches, x), 1, x)
@@ -78,6 +85,9 @@ def test_a_body_that_occurs_twice_is_a_function():
     f = lambda x: lax.fori_loop(0, 3, lambda i, c: twice(twice(c)), x)
     text = code_of(f, x)
     assert text.count("def ") == 2 and text.count("scan_0_f0(") == 3
+    long = np.ones(300, "f4")
+    step, = mj.explain(mj.jit(f, backend="plain"), long).steps
+    assert [use.elements for use in (*step.reads, *step.writes)] == [300, 300]
     same_bits(f, x, "plain")
     same_bits(f, x, "python")
 

@@ -33,6 +33,12 @@ def code_of(f, *args):
     return "\n".join(lines) + "\n"
 
 
+def test_only_floats_are_added_in_any_order():
+    for dtype, count in (("float32", 1), ("int32", 0)):
+        text = code_of(lambda x: x.sum(1), jnp.ones((3, 4), dtype))
+        assert text.count("add_any_order(") == count
+
+
 def test_golden_elementwise():
     x, y = np.ones((3, 4), "f4"), np.ones(4, "f4")
     assert code_of(lambda x, y: jnp.sin(x) * y + 0.5, x, y) == """\

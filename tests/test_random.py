@@ -216,6 +216,8 @@ def test_known_bits():
     for words, want in known.items():
         got = prng.threefry2x32_p.bind(*map(np.uint32, words))
         np.testing.assert_array_equal(got, np.array(want, np.uint32))
+    words = np.uint32(1), np.uint32(1), np.int32(1), np.uint32(1)
+    refused(TypeError, "at position 2", prng.threefry2x32_p.bind, *words)
 
 
 # ---- Keys as arrays

@@ -210,6 +210,15 @@ def test_branches_and_loops_in_jit():
     assert run_loops(mj.jit) == after_loops
 
 
+def test_branches_write_when_they_are_asked_again():
+    ref = mj.new_ref(jnp.zeros(2))
+    first = lambda: write(0, ref[0] + 1.0)(ref)
+    second = lambda: write(1, ref[1] + 1.0)(ref)
+    for p in (True, False, True):
+        mj.lax.cond(p, first, second)
+    assert value(ref) == [2.0, 1.0]
+
+
 def powers(x):
     """The sum of t * x^(t + 1): a ref is made within, and written in a loop."""
     total = mj.new_ref(jnp.zeros(()))

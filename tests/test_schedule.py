@@ -3,6 +3,7 @@
 import re
 from collections import namedtuple
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -133,6 +134,15 @@ def test_the_chosen_loops_compute_the_same(name, monkeypatch):
     wanted = mj.jit(lambda *a: f(*a))(*args)
     for a, b in zip(mj.tree.leaves(found), mj.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-5, 1e-5)
+
+
+def test_rows_that_follow_each_other_are_one_run():
+    i, j = Axis(256), Axis(256)
+    access = SimpleNamespace(
+        size=4, steps=[(i, 1024), (j, 4)], buffer=SimpleNamespace(nbytes=1 << 18)
+    )
+    _, points, apart = cost.Group(access, False).count({i, j}, 64)
+    assert (points, apart) == (1.0, [])
 
 
 def test_what_costs_nothing_to_look_at_stays():

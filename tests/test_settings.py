@@ -229,3 +229,9 @@ def test_another_value_is_another_decision_that_names_the_setting(setting):
     changes = [(before | after)[key] for key in changed]
     assert any(d in changes for d in about)
     assert all(d.reason and str(d) for d in about)
+
+
+@pytest.mark.parametrize("most, word", [(1, "many"), (99, "a few")])
+def test_how_many_carries_a_loop_goes_back_to(most, word):
+    told = ledger(backwards, [ones(9)], {"held_carries": most})
+    assert any(f"goes back to {word} carries" in text for text, *_ in told)

@@ -16,6 +16,7 @@ import minijit as mj
 from minijit import lax, make_jaxpr, numpy as jnp
 from minijit.compile.fuse.traffic import Walk, traffic_of, uses_of
 from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.element_sets import Access, reached
 from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op
 from minijit.compile.loops.kernel_buffers import buffer_names
 from minijit.compile.loops.statements import For, If, Kernel, Region, Store
@@ -234,10 +235,17 @@ def test_large_arrays_are_not_tried():
     assert (turned["in0"].elements, turned["in0"].exact) == (3, True)
 
 
+def test_nothing_is_known_exactly():
+    none = reached(Access((4,), (Axis(0),)))
+    assert (none.count, none.exact) == (0, True)
+
+
 def test_indices_known_at_run_time_are_a_bound():
     found = uses(lambda x, i: x[i], shape(1000, 10), np.zeros(20, np.int32))
     assert (found["in0"].elements, found["in0"].exact) == (200, False)
     assert found["in1"].exact
+    report = mj.explain(mj.jit(lambda x, i: x[i] * 2), np.ones(9), np.zeros(4, int))
+    assert not report.exact and not any(step.is_driven for step in report.steps)
 
 
 def kernel_of(*stmts):
@@ -326,13 +334,14 @@ def test_at_most_what_a_loop_touches():
     # Has the rows of loops and branches; `explain` imports it.
     import minijit.compile.control.region_traffic  # noqa: F401
 
+    until = lambda w: lambda c: (c @ w)[0, 0] < 9.0
     program = program_of(
-        lambda x: lax.while_loop(lambda c: c[0] < 9.0, lambda c: c * 2, x), np.ones(9)
-    )
+        lambda x, w: lax.while_loop(until(w), lambda c: c * 2, x),
+        np.ones((99, 99)), np.ones((99, 99)),
+    )  # fmt: skip
     region, = program.kernels
     found = traffic_of(region, program.constants)
-    read, = (use for use in found.reads if use.buffer.name == "in0")
-    assert read.whole
+    assert {use.buffer.name for use in found.reads if use.whole} >= {"in0", "in1"}
     assert found.flops is None
 
 

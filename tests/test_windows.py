@@ -26,6 +26,15 @@ def integers(rng, shape, dtype=np.float32):
 same = partial(alike, rtol=1e-6)
 
 
+@pytest.mark.parametrize("stride, stored", [(1, (66, 66)), (2, (64, 64))])
+def test_only_windows_side_by_side_are_of_a_padded_array(stride, stored):
+    f = lambda x: lax.reduce_window(
+        lax.sin(x), 0.0, lax.add, (3, 3), (stride,) * 2, ((1, 1), (1, 1))
+    )
+    first, _ = mj.explain(mj.jit(f, backend="plain"), np.ones((64, 64), "f4")).steps
+    assert [use.buffer.shape for use in first.writes] == [stored]
+
+
 def test_running_totals_wrap_and_keep_nan():
     x = np.array([100, 100, 1], np.int8)
     assert np.asarray(lax.cumsum(wrap(x))).tolist() == [100, -56, -55]
