@@ -20,7 +20,6 @@ from .reports import Report, heading_of, kernel_names
 from .values import to_array, unboxed
 
 
-# chapter 16
 class Executable(Report):
     """A jaxpr made to run: call it with one value an input, get a list of arrays."""
 

@@ -30,6 +30,45 @@ from ..trace.jaxprs.memory import Living
 from ..trace.jit.jit import cache_clearers
 from .donating import HAS_LOCK, held, new_array
 
+
+def with_room(make):
+    """What a function makes; if memory runs out, once more without what is kept."""
+    try:
+        return make()
+    except MemoryError:
+        empty_pools()
+        return make()
+
+
+# An eighth of the machine's memory: the system fills fresh pages with zeros, and that
+# takes longer than most kernels that write to them.
+pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 19
+eighth = pages * mmap.PAGESIZE // 8
+config.define("pool_bytes", eighth, "how much memory of old results may be kept")
+pools = Living()
+# About how many bytes the pools remember, as a list of one: pools that are gone count.
+remembered = [0]
+
+
+def make_room(nbytes):
+    """Count bytes that a pool has come to remember; if it is too much, forget all."""
+    remembered[0] += nbytes
+    if remembered[0] > config.pool_bytes:
+        remembered[0] = sum(len(pool.lent) * pool.nbytes for pool in pools)
+        if remembered[0] > config.pool_bytes:
+            empty_pools()
+
+
+def empty_pools():
+    """Forget all arrays: what nobody refers to is free memory again."""
+    for pool in pools:
+        pool.lent.clear()
+    remembered[0] = 0
+
+
+cache_clearers.append(empty_pools)
+
+
 # chapter 25
 # How many arrays a pool remembers, and how many of them it looks at before it makes
 # another one.  Two are enough for x = f(x).  They are no settings: what the memory may
@@ -93,41 +132,3 @@ class Pool:
             else:
                 make_room(self.nbytes)
         return array
-
-
-def with_room(make):
-    """What a function makes; if memory runs out, once more without what is kept."""
-    try:
-        return make()
-    except MemoryError:
-        empty_pools()
-        return make()
-
-
-# An eighth of the machine's memory: the system fills fresh pages with zeros, and that
-# takes longer than most kernels that write to them.
-pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 19
-eighth = pages * mmap.PAGESIZE // 8
-config.define("pool_bytes", eighth, "how much memory of old results may be kept")
-pools = Living()
-# About how many bytes the pools remember, as a list of one: pools that are gone count.
-remembered = [0]
-
-
-def make_room(nbytes):
-    """Count bytes that a pool has come to remember; if it is too much, forget all."""
-    remembered[0] += nbytes
-    if remembered[0] > config.pool_bytes:
-        remembered[0] = sum(len(pool.lent) * pool.nbytes for pool in pools)
-        if remembered[0] > config.pool_bytes:
-            empty_pools()
-
-
-def empty_pools():
-    """Forget all arrays: what nobody refers to is free memory again."""
-    for pool in pools:
-        pool.lent.clear()
-    remembered[0] = 0
-
-
-cache_clearers.append(empty_pools)

@@ -166,6 +166,23 @@ class RegionBody:
         return Part(self.constants[id(value)][0])
 
 
+def copy_array(builder, source, targets):
+    """The copy of an array, element by element, or of a number."""
+    if 0 not in source.shape:
+        axes = tuple(map(Axis, source.shape))
+        for target in targets:
+            store = target.store(axes, source.load(axes))
+            builder.add(*nested(axes, [store]))
+
+
+# type of a place -> function(builder, source, targets): copies a value.
+copiers = {Part: copy_array}
+# Functions(builder, program, places) that add to the places, before its steps.
+placers: list = []
+# Functions(builder, program, inputs, outputs): whether they have built its run.
+calls_of_functions: list = []
+
+
 # chapter 21
 # ---- the builder
 
@@ -246,23 +263,6 @@ class RegionBuilder(RegionBody):
             if buffer.dtype != object and (number or not where):
                 places[buffer] = (self.room(buffer.shape, buffer.dtype), *where)
         return program, places
-
-
-def copy_array(builder, source, targets):
-    """The copy of an array, element by element, or of a number."""
-    if 0 not in source.shape:
-        axes = tuple(map(Axis, source.shape))
-        for target in targets:
-            store = target.store(axes, source.load(axes))
-            builder.add(*nested(axes, [store]))
-
-
-# type of a place -> function(builder, source, targets): copies a value.
-copiers = {Part: copy_array}
-# Functions(builder, program, places) that add to the places, before its steps.
-placers: list = []
-# Functions(builder, program, inputs, outputs): whether they have built its run.
-calls_of_functions: list = []
 
 
 # ---- calls

@@ -96,7 +96,6 @@ def all_records(table):
     return found
 
 
-# chapter 22
 # ---- tables
 
 
@@ -158,6 +157,7 @@ class UnionTable:
         return self.cases
 
 
+# chapter 22
 def make_table(aval, column, count):
     """A table for values of a type.
 

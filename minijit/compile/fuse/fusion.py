@@ -183,13 +183,6 @@ class Parts:
         return number
 
 
-# chapter 17
-
-from ..schedule.shared_loops import (
-    reads_changed, saved_bytes, shared_axes, within_steps, worth,
-)
-
-
 def renamed(body, names):
     """Statements in which loops and expressions have the axes `names` instead."""
     return renamed_loops(replaced(body, names.get), names)
@@ -201,6 +194,13 @@ def renamed_loops(body, names):
         if isinstance(s, For) else s
         for s in body
     )
+
+
+# chapter 17
+
+from ..schedule.shared_loops import (
+    reads_changed, saved_bytes, shared_axes, within_steps, worth,
+)
 
 
 # ---- two bodies become one

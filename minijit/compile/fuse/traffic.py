@@ -22,7 +22,6 @@ from ..schedule.place import place
 from .sweeps import not_memory, sweeps_of
 
 
-# chapter 20
 @dataclass(frozen=True)
 class Use:
     """What a kernel, or a call, reads of one array, or writes of it.
@@ -74,6 +73,7 @@ class Traffic:
         return all(use.exact for use in (*self.reads, *self.writes))
 
 
+# chapter 20
 @dataclass(eq=False)
 class Touch:
     """One place in a kernel's statements where an array is read or written."""

@@ -69,7 +69,6 @@ def is_taken_whole(walk, var):
     return any(not row.by_element and row.lower is not lower_product for row in rows)
 
 
-# chapter 18
 class Line(NamedTuple):
     """An axis of a product, or several merged: its size, and three strides."""
 
@@ -82,6 +81,22 @@ class Line(NamedTuple):
 ONE = Line(1)
 
 
+class Plan(NamedTuple):
+    """A product of matrices in loops.
+
+    Attributes:
+      cost: in nanoseconds, roughly.
+      loops: lines around it; row, column, sum: its own.
+    """
+
+    cost: float
+    loops: list
+    row: Line
+    column: Line
+    sum: Line
+
+
+# chapter 18
 def lines(lhs, rhs, out, dims):
     """The axes of a product: lists of `Line`s (batch, rows, columns, sums).
 
@@ -124,21 +139,6 @@ def is_matrix(first, second):
     return (right == 1 and (down >= m or n == 1)) or (
         down == 1 and (right >= n or m == 1)
     )
-
-
-class Plan(NamedTuple):
-    """A product of matrices in loops.
-
-    Attributes:
-      cost: in nanoseconds, roughly.
-      loops: lines around it; row, column, sum: its own.
-    """
-
-    cost: float
-    loops: list
-    row: Line
-    column: Line
-    sum: Line
 
 
 def plan_of(*views):

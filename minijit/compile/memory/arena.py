@@ -57,6 +57,61 @@ def given_results(program):
     ]
 
 
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """A piece of the arena.
+
+    Attributes:
+      owner: the `Buffer`, or the `Call` of a program that has its own arena in there.
+      offset, nbytes: where it is.
+      first, last: the steps at which it is in use.
+    """
+
+    owner: Buffer | Call
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+
+    def __str__(self):
+        called = isinstance(self.owner, Call)
+        what = self.owner.attrs["program"].name if called else self.owner
+        return f"{what}  {self.first}..{self.last}  at {self.offset}"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The memory of a program.
+
+    Attributes:
+      slots: of its arena, in the order of their first steps.
+      nbytes: of the arena.
+      least: how many bytes of it are alive at once; no plan could do with less.
+      results: how many bytes the results take, which are not in the arena.
+      copies: those of whole arrays, and why they are needed.
+    """
+
+    slots: tuple
+    nbytes: int
+    least: int
+    results: int
+    copies: tuple = ()
+
+    @property
+    def peak(self):
+        """How many bytes a call takes, besides its arguments and constants."""
+        return self.nbytes + self.results
+
+    @property
+    def separate(self):
+        """How many bytes the arena's buffers would take side by side."""
+        return sum(rounded(slot.nbytes) for slot in self.slots)
+
+    def __str__(self):
+        head = f"arena of {self.nbytes:,} bytes for {len(self.slots)} buffers"
+        return "\n".join([f"{head} of {self.separate:,}", *map(str, self.slots)])
+
+
 # chapter 19
 # ---- who uses what, and when
 
@@ -168,61 +223,6 @@ urgencies = [
 
 
 # ---- the plan
-
-
-@dataclass(frozen=True, eq=False)
-class Slot:
-    """A piece of the arena.
-
-    Attributes:
-      owner: the `Buffer`, or the `Call` of a program that has its own arena in there.
-      offset, nbytes: where it is.
-      first, last: the steps at which it is in use.
-    """
-
-    owner: Buffer | Call
-    offset: int
-    nbytes: int
-    first: int
-    last: int
-
-    def __str__(self):
-        called = isinstance(self.owner, Call)
-        what = self.owner.attrs["program"].name if called else self.owner
-        return f"{what}  {self.first}..{self.last}  at {self.offset}"
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """The memory of a program.
-
-    Attributes:
-      slots: of its arena, in the order of their first steps.
-      nbytes: of the arena.
-      least: how many bytes of it are alive at once; no plan could do with less.
-      results: how many bytes the results take, which are not in the arena.
-      copies: those of whole arrays, and why they are needed.
-    """
-
-    slots: tuple
-    nbytes: int
-    least: int
-    results: int
-    copies: tuple = ()
-
-    @property
-    def peak(self):
-        """How many bytes a call takes, besides its arguments and constants."""
-        return self.nbytes + self.results
-
-    @property
-    def separate(self):
-        """How many bytes the arena's buffers would take side by side."""
-        return sum(rounded(slot.nbytes) for slot in self.slots)
-
-    def __str__(self):
-        head = f"arena of {self.nbytes:,} bytes for {len(self.slots)} buffers"
-        return "\n".join([f"{head} of {self.separate:,}", *map(str, self.slots)])
 
 
 def make_plan(program, plan_within=lambda call: make_plan(call.attrs["program"])):

@@ -301,6 +301,7 @@ def place_temporaries(steps, befores):
     return max((offsets[k] + sizes[k] for k in offsets), default=0)
 
 
+# chapter 27, brought along
 @dataclass(eq=False)
 class Nodes:
     """A program as nodes.

@@ -115,7 +115,6 @@ def depend_on_each_other(stmts):
     return False
 
 
-# chapter 26
 @dataclass(frozen=True)
 class Part:
     """A nest of a kernel, its outer loops bound to the grid.
@@ -157,6 +156,7 @@ class Part:
         return (*reversed(steps), 1, 1)[:3]
 
 
+# chapter 26
 # ---- which loops may be bound
 
 

@@ -110,6 +110,7 @@ class Tile:
             yield Store(store.buffer, tuple(here(store.index)), value)
 
 
+# chapter 26, brought along
 def sides_of(axes, stores):
     """How stores run, one way and the other: [(axis, stores, loads to be turned), ...].
 

@@ -45,10 +45,6 @@ numpy_names = "exp expm1 log log1p sin cos tanh sqrt floor ceil".split()
 # Those that are a function of the library's own.
 own_functions = {"max": "maximum", "min": "minimum", "add_any_order": "add_any_order"}
 
-# chapter 16
-from ...compile.schedule.place import placed
-from ..emit import Walker
-
 
 def infix(symbol, level):
     """`x + y`.  On the right, parentheses stand around the same level already."""
@@ -76,6 +72,10 @@ def print_select(expr, condition, if_true, if_false):
 
 
 operations |= {"select": print_select}
+
+# chapter 16
+from ...compile.schedule.place import placed
+from ..emit import Walker
 
 
 class PythonEmitter(TypedWriter):
