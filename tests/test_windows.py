@@ -26,6 +26,7 @@ def integers(rng, shape, dtype=np.float32):
 same = partial(alike, rtol=1e-6)
 
 
+@pytest.mark.chapter(20)
 @pytest.mark.parametrize("stride, stored", [(1, (66, 66)), (2, (64, 64))])
 def test_only_windows_side_by_side_are_of_a_padded_array(stride, stored):
     f = lambda x: lax.reduce_window(
