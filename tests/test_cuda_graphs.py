@@ -17,7 +17,7 @@ from minijit import grad, jit, lax
 from minijit.compile.loops.buffers import Buffer, View
 from minijit.compile.loops.statements import Call
 from minijit.run.cuda import cublas, driver as cuda_driver, eager as cuda_eager
-from minijit.run.cuda.arrays import CudaArray, DLManagedTensor, in_capsule, shown
+from minijit.run.cuda.arrays import CudaArray, in_capsule
 from minijit.run.cuda.cublas import gemm_of, multiply
 from minijit.run.cuda.driver import CudaUnavailable
 from minijit.run.cuda.images import linked_with_runtime
@@ -409,6 +409,16 @@ def test_places_that_are_not_there_are_errors(device):
         jit(lambda x: minijit.device_put(x, "gpu"))(x34)
 
 
+def dlpack_of(capsule):
+    """(address, device, (code and bits of a number), shape) of DLPack's struct."""
+    start = in_capsule(id(capsule), b"dltensor")
+    at = lambda kind, offset: kind.from_address(start + offset).value
+    sizes = ctypes.c_int64 * at(ctypes.c_int32, 16)
+    shape = list(sizes.from_address(at(ctypes.c_void_p, 24)))
+    kind = at(ctypes.c_uint8, 20), at(ctypes.c_uint8, 21)
+    return at(ctypes.c_void_p, 0), at(ctypes.c_int32, 8), kind, shape
+
+
 def test_what_other_libraries_see_of_an_array(device):
     x = on_gpu(x34)
     seen = x.__cuda_array_interface__
@@ -417,10 +427,10 @@ def test_what_other_libraries_see_of_an_array(device):
     assert x.__dlpack_device__() == (2, 0)
     pointer = x.unsafe_buffer_pointer()
     capsule = x.__dlpack__()
-    address = in_capsule(id(capsule), b"dltensor")
-    tensor = DLManagedTensor.from_address(address).tensor
-    assert tensor.data == pointer and tensor.shape[: tensor.ndim] == [3, 4]
-    assert (tensor.device_type, tensor.code, tensor.bits) == (2, 2, 32)
+    assert dlpack_of(capsule) == (pointer, 2, (2, 32), [3, 4])
+    for dtype, kind in (("bfloat16", (4, 16)), ("bool", (6, 8)), ("int32", (0, 32))):
+        *_, found, shape = dlpack_of(on_gpu(x34.astype(dtype)).__dlpack__())
+        assert (found, shape) == (kind, [3, 4])
     # One who names no stream, or his own, reads what is done; one who says -1 waits.
     with mock.patch.object(x.driver, "synchronize", wraps=x.driver.synchronize) as wait:
         counts = [x.__dlpack__(stream=s) and wait.call_count for s in (None, 1, -1, 2)]
@@ -428,11 +438,12 @@ def test_what_other_libraries_see_of_an_array(device):
     assert jnp.from_dlpack(x) is x
     refused(BufferError, "on a GPU", np.from_dlpack, x)
     # The capsule keeps the memory alive; a new array gets other memory.
+    memory = weakref.ref(x.memory)
     del x
     assert on_gpu(x34).unsafe_buffer_pointer() != pointer
-    del capsule, tensor
+    del capsule
     gc.collect()
-    assert not shown
+    assert memory() is None
 
     class Foreign:
         __cuda_array_interface__ = {**seen, "data": (on_gpu(x34).memory.pointer, False)}

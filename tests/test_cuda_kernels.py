@@ -364,7 +364,7 @@ def test_a_report_counts_the_blocks_of_all_axes():
     assert "kernel_0: 6 blocks of 256 threads" in report and "arguments: " in report
 
 
-@pytest.mark.parametrize("backend", ["cuda-lockstep", "cuda", "numba-cuda"])
+@pytest.mark.parametrize("backend", ["cuda-lockstep", "numba-cuda"])
 def test_a_report_knows_what_was_decided_on_the_way_to_the_grid(backend):
     report = mj.explain(mj.jit(lambda v: v.sum(), backend=backend), many)
     said = [d for d in report.decisions if d.rule == "parts on a grid"]

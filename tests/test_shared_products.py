@@ -18,7 +18,7 @@ from minijit.run.llvm.product_tiles import FIELDS
 from minijit.run.loading import rewritten
 from minijit.run.threads import kernels as threads, shared_products
 from minijit.run.threads.shared_products import (
-    SharingText, shared, shared_plan, team_of,
+    SharingText, pieces, shared, shared_plan, team_of,
 )
 from minijit.run.threads.workers import caller_in_parts
 from minijit.trace.base.config import config
@@ -137,7 +137,7 @@ def test_one_thread_asks_for_no_worker(always, monkeypatch):
 def test_a_loop_does_not_wait_for_workers_that_are_busy(always, monkeypatch):
     # Nobody ever looks into these boxes; two of them say that somebody works.
     boxes = [np.array([state, 0]) for state in (1, 0, 1)]
-    table = np.array([0, *(box.ctypes.data for box in boxes)])
+    table = np.array([box.ctypes.data for box in boxes])
     own = threads.Workers()
     monkeypatch.setattr(own, "ask", lambda count: table)
     x, f = numbers(50, 50), mj.jit(powers)
@@ -210,10 +210,11 @@ def test_parts_within_parts(always):
     outs = np.zeros((40, 64, 96), "f4")
     call = call_of(64, 96, 48)
     shared(tiles(call))
-    *counts, plan = shared_plan(call)
+    blocks, size, plan = shared_plan(call)
+    counts = threads.job_of(pieces(blocks, size), 4)
     text = OuterText(outs[0].nbytes, tiles(call))
     job = threads.job_of([(i, i + 1, 0) for i in range(len(outs))], 4)
-    given = a, b, outs, np.array(plan), np.array(counts), team_of(4)
+    given = a, b, outs, np.array(plan), counts, team_of(4)
     for _ in range(20):
         outs[:] = 0
         threads.run_job(functions_of([text])[text.key], given, job)

@@ -25,7 +25,7 @@ from ...trace.core import Tracer
 from ...trace.jaxprs.memory import Living
 from ...trace.jit.jit import cache_clearers
 from ...trace.primitives import as_array
-from ..llvm.target import forever
+from ..llvm.tables import Memory
 from .driver import cuda_driver
 
 # Addresses and sizes that a driver gives are multiples of this.
@@ -244,86 +244,32 @@ class CudaArray(ArrayImpl):
 # ---- DLPack: a struct in C that says where numbers are and how they lie
 
 CPU, CUDA = 1, 2
+# Where that struct has the number of a kind of devices, and the code of a kind of
+# numbers; and the code of bfloat16.
+DEVICE_AT, CODE_AT, BFLOAT = 8, 20, 4
 
-
-class DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class DLManagedTensor(ctypes.Structure):
-    pass
-
-
-Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(DLManagedTensor))
-DLManagedTensor._fields_ = [
-    ("tensor", DLTensor),
-    ("context", ctypes.c_void_p),
-    ("deleter", Deleter),
-]
-
-# kind of dtype -> DLPack's code of it
-CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6, "V": 4}
-# {address of a struct: what has to live as long as it}
-shown: dict = {}
-
-
-@forever
-@Deleter
-def forget(managed):
-    """What a consumer calls when it needs the memory no longer."""
-    shown.pop(ctypes.addressof(managed.contents), None)
-
-
-# Functions of Python's own, in C; with types that no other user of them changes.
-Address = ctypes.c_void_p
-is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, Address, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-in_capsule = ctypes.PYFUNCTYPE(Address, Address, ctypes.c_char_p)(
+# A function of Python's own, in C; with types that no other user of it changes.
+in_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, Address, ctypes.c_char_p, Address)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
-
-
-# What a capsule points to, and the functions that free it, may be asked for when the
-# process ends and this module is gone.
-NAME = forever(b"dltensor")
-
-
-@forever
-@ctypes.PYFUNCTYPE(None, Address)
-def free_unused(capsule):
-    """Free the memory of a capsule that nobody took."""
-    if is_capsule(capsule, NAME):
-        shown.pop(in_capsule(capsule, NAME), None)
 
 
 def capsule_of(array):
-    """The capsule of a `CudaArray`."""
-    managed, sizes = DLManagedTensor(), ctypes.c_int64 * array.ndim
-    shape = sizes(*array.shape)
-    tensor = managed.tensor
-    tensor.data, tensor.device_type = array.unsafe_buffer_pointer(), CUDA
-    tensor.ndim, tensor.lanes = array.ndim, 1
-    tensor.code, tensor.bits = CODES[array.dtype.kind], 8 * array.dtype.itemsize
-    tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
-    managed.deleter = forget
-    address = ctypes.addressof(managed)
-    shown[address] = managed, shape, array.memory
-    return new_capsule(address, NAME, ctypes.cast(free_unused, Address).value)
+    """The capsule of a `CudaArray`: NumPy's, that says of the memory whose it is.
+
+    NumPy makes it for an array at an address of the device, which nobody reads, and
+    keeps the memory until whoever has taken the capsule lets it go.
+    """
+    dtype, is_half = array.dtype, array.dtype.kind == "V"
+    known = np.dtype(np.uint16) if is_half else dtype
+    place = array.unsafe_buffer_pointer()
+    shown = np.asarray(Memory(array.memory, place, array.shape, known))
+    capsule = shown.__dlpack__()
+    start = in_capsule(id(capsule), b"dltensor")
+    ctypes.c_int32.from_address(start + DEVICE_AT).value = CUDA
+    if is_half:
+        ctypes.c_uint8.from_address(start + CODE_AT).value = BFLOAT
+    return capsule
 
 
 # ---- to the device

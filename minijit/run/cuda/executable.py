@@ -30,11 +30,12 @@ from ...trace.jaxprs.memory import memoised
 from ...trace.jit.jit import cache_clearers
 from ...trace.jit.jitted import shortcut_makers
 from ..calls.dispatch import (
-    NoShortcut, ShortcutPrinter, make_shortcut, printers, the_aval,
+    NoShortcut, ShortcutPrinter, make_shortcut, printers,
 )
+from ..device.grid_totals import on_grid
 from ..executable import Executable
 from ..loading import load, loaders, own_rewrites, programs, rewritten
-from ..reports import heading_of, kernel_names, kernel_routes
+from ..reports import heading_of, kernel_names, kernel_routes, kernel_rules
 from ..values import to_array, unboxed
 from .arrays import CudaArray, DeviceMemory, upload
 from .driver import cuda_driver, in_use
@@ -149,6 +150,7 @@ class GraphProgram(CudaProgram):
 loaders |= {"cuda": GraphProgram}
 own_rewrites |= {"cuda": device_rewrites}
 kernel_routes |= {"cuda": "cuda"}
+kernel_rules |= {"cuda": on_grid}
 
 
 class CudaExecutable(Executable):
@@ -235,17 +237,11 @@ class CudaShortcutPrinter(ShortcutPrinter):
     """Prints the function for arguments on a GPU."""
 
     def leaf(self, text, x):
+        """As of any array, but what is taken is its memory on the device."""
         if type(x) is not CudaArray:
             raise NoShortcut
-        name = f"x{len(self.names)}"
-        array = name.replace("x", "v")
-        self.names.append(name)
-        aval = self.constant("aval", the_aval(x.aval))
-        self.tests.append(f"{name} = {text}")
-        self.unless(f"type({name}) is not {self.constant('kind', CudaArray)}")
-        self.unless(f"{name}.aval is not {aval} and not adopt({name}, {aval})")
-        self.values.append(f"{array} = {name}.memory")
-        self.values.append(f"if {array} is None: return missed")
+        super().leaf(text, x)
+        self.values[-2] = self.values[-2].replace("._value", ".memory")
 
     def result(self, i, aval):
         if isinstance(aval.dtype, ExtendedDtype):

@@ -2,7 +2,7 @@
 
     jit(f, backend="cuda-lockstep")(x)          # on the CPU, by `lockstep`
     jit(f, backend="numba-cuda")(x)             # by numba: on a device, or simulated
-    lowered = jit(f, backend="cuda").lower(x)
+    lowered = jit(f, backend="cuda-lockstep").lower(x)
     print(lowered.compile().as_text())          # Python, as numba.cuda has it
     print(lowered.compile().as_text("ptx"))     # what a device is given
 """
@@ -15,7 +15,6 @@ from ...compile.control.lowering import with_regions
 from ...compile.control.residuals_as_arrays import with_arrays
 from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import device_rewrites
-from ..device.grid_memory import NoCudaForm
 from ..device.grid_totals import on_grid, with_parts
 from ..device.lockstep import run_in_lockstep
 from ..device.numba_cuda import numba_ptx, program_of, run_by_numba
@@ -43,16 +42,8 @@ device_rewrites |= {
 own_rewrites |= dict.fromkeys(("cuda-lockstep", "numba-cuda"), device_rewrites)
 
 
-def nothing_to_run_on(kernel, *arrays):
-    raise NoCudaForm(
-        f"{kernel.name} is compiled for a CUDA device, and there is none here. "
-        'jit(f, backend="cuda-lockstep") runs its source on the CPU, slowly'
-    )
-
-
 # native -> function(CudaKernel, *arrays): runs a kernel.
-launchers = {"cuda-lockstep": run_in_lockstep, "cuda": nothing_to_run_on}
-launchers |= {"numba-cuda": run_by_numba}
+launchers = {"cuda-lockstep": run_in_lockstep, "numba-cuda": run_by_numba}
 
 
 class CudaProgram(LLVMProgram):
@@ -98,15 +89,14 @@ class CudaProgram(LLVMProgram):
         return SimpleNamespace(text=text, kernels=texts)
 
 
-routes = {"cuda-lockstep": "lockstep", "cuda": "cuda", "numba-cuda": "numba-cuda"}
+routes = {"cuda-lockstep": "lockstep", "numba-cuda": "numba-cuda"}
 kernel_routes |= routes
 loaders |= dict.fromkeys(routes, CudaProgram)
 driver_printers |= dict.fromkeys(routes, DriverPrinter)
 kernel_rules |= dict.fromkeys(routes, on_grid)
 
 
-# Functions of a closed jaxpr and a name, for each of the routes.  Without a device, the
-# texts of "cuda" are there to be read.
-compile_lockstep, compile_cuda, compile_numba = (
+# Functions of a closed jaxpr and a name, for each of the routes.
+compile_lockstep, compile_numba = (
     partial(Executable, native=native) for native in routes
 )

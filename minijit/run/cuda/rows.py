@@ -5,7 +5,6 @@ from ...trace.jit.jit import executors
 
 executors |= {
     "cuda-lockstep": on_demand("run.cuda.executor:compile_lockstep"),
-    "cuda": on_demand("run.cuda.executor:compile_cuda"),
     "numba-cuda": on_demand("run.cuda.executor:compile_numba"),
 }
 

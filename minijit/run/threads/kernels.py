@@ -68,7 +68,7 @@ class Workers:
 
     Attributes:
       boxes: one for each worker, where it looks for jobs.
-      table: where `run_in_parts` is in memory, and each of the boxes.
+      table: where each of the boxes is in memory.
     """
 
     def __init__(self):
@@ -78,25 +78,23 @@ class Workers:
 
     def forget(self):
         """Begin anew: in a forked process there are no threads."""
-        self.boxes, self.table = [], ()
+        self.boxes, self.table = [], np.zeros(0, np.int64)
         self.lock = Lock(threading.Lock())
 
     def ask(self, count):
         """The table of so many workers, or more."""
-        if len(self.table) < count + 1:
+        if len(self.table) < count:
             with self.lock:
                 self.grow(count)
         return self.table
 
     def grow(self, count):
         """Make threads, until there are so many."""
-        serve, run = serving()
         while len(self.boxes) < count:
-            self.boxes.append(new_box())
-            worker = threading.Thread(target=serve, args=self.boxes[-1:], daemon=True)
-            worker.start()
-        addresses = [run, *(box.ctypes.data for box in self.boxes)]
-        self.table = np.array(addresses, np.int64)
+            box = [new_box()]
+            self.boxes += box
+            threading.Thread(target=serving(), args=box, daemon=True).start()
+        self.table = np.array([box.ctypes.data for box in self.boxes], np.int64)
 
 
 workers = Workers()

@@ -19,7 +19,7 @@ from ..llvm.calls import plan_of, tiles
 from ..llvm.python_calls import make_builtin
 from ..llvm.target import binding
 from .kernels import PARTS, job_of, run_job
-from .shared_products import blocks_of, is_worth_sharing
+from .shared_products import blocks_of, is_worth_sharing, pieces
 from .workers import caller_in_parts
 
 
@@ -47,8 +47,7 @@ def native_product(call):
         blocks = functools.partial(blocks_of, wanted)
         count, numbers = plan_of(call, blocks, starts)
         size = max(1, count // (PARTS * threads)) if threads > 1 else count
-        ranges = [(i, min(i + size, count), 0) for i in range(0, count, size)]
-        return np.array(numbers, np.int64), job_of(ranges, threads)
+        return np.array(numbers, np.int64), job_of(pieces(count, size), threads)
 
     def multiply(left, right, out):
         threads = config.read("cpu_threads") if is_long else 1

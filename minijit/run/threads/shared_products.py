@@ -24,8 +24,8 @@ from ..llvm.engine import share
 from ..llvm.functions import ATTRIBUTES
 from ..llvm.kernels import kernel_texts
 from ..llvm.regions import RegionText, RegionWriter
-from .kernels import PARTS, workers
-from .workers import serving
+from .kernels import PARTS, job_of, workers
+from .workers import parts_text, serving
 
 # Parts have a multiple of so many columns, whole panels, and of so many rows.
 COLUMNS, ROWS = 32, 8
@@ -74,58 +74,35 @@ def shared_plan(call):
 
 # ---- the job
 
-# After the four words that `share` writes, a job has what a part needs: the arrays, the
-# numbers, how many blocks there are, and how many of them a part has: where these are.
-PLACES = "\n".join(
-    f"  %{name}_at = getelementptr i64, ptr %job, i64 {i}"
-    for i, name in enumerate("a b out numbers blocks size".split(), 4)
-)
+
+def pieces(count, size):
+    """Ranges of so many blocks each, as `job_of` takes them."""
+    return [(i, min(i + size, count), 0) for i in range(0, count, size)]
+
+
+# After the four words that `share` writes, a job has what `parts_text` reads of it.
+WORDS = enumerate("%a %b %out %numbers %ranges @KERNEL".split(), 4)
 TEXT = """
 declare void @minijit_share(ptr, i64, ptr, ptr, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 
-define internal void @part(ptr %job, i64 %i) {
-PLACES
-  %a = load ptr, ptr %a_at
-  %b = load ptr, ptr %b_at
-  %out = load ptr, ptr %out_at
-  %numbers = load ptr, ptr %numbers_at
-  %blocks = load i64, ptr %blocks_at
-  %size = load i64, ptr %size_at
-  %range = alloca [2 x i64]
-  %last_at = getelementptr i64, ptr %range, i64 1
-  %first = mul i64 %i, %size
-  %end = add i64 %first, %size
-  %last = call i64 @llvm.smin.i64(i64 %end, i64 %blocks)
-  store i64 %first, ptr %range
-  store i64 %last, ptr %last_at
-  call void @KERNEL(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %range)
-  ret void
-}
-
 define void @NAME(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team) #0 {
-  %size_from = getelementptr i64, ptr %counts, i64 1
-  %blocks = load i64, ptr %counts
-  %size = load i64, ptr %size_from
-  %more = add i64 %blocks, %size
-  %more1 = sub i64 %more, 1
-  %parts = sdiv i64 %more1, %size
+  %parts = load i64, ptr %counts
+  %most_at = getelementptr i64, ptr %counts, i64 1
+  %most = load i64, ptr %most_at
+  %ranges = getelementptr i64, ptr %counts, i64 2
   %job = alloca [10 x i64], align 64
-PLACES
-  store ptr %a, ptr %a_at
-  store ptr %b, ptr %b_at
-  store ptr %out, ptr %out_at
-  store ptr %numbers, ptr %numbers_at
-  store i64 %blocks, ptr %blocks_at
-  store i64 %size, ptr %size_at
-  %others = sub i64 %parts, 1
+STORES
   %there = load i64, ptr %team
-  %helpers = call i64 @llvm.smin.i64(i64 %there, i64 %others)
+  %helpers = call i64 @llvm.smin.i64(i64 %there, i64 %most)
   %boxes = getelementptr ptr, ptr %team, i64 1
   call void @minijit_share(ptr %job, i64 %parts, ptr @part, ptr %boxes, i64 %helpers)
   ret void
 }
-""".replace("PLACES", PLACES)
+""".replace("STORES", "\n".join(
+    f"  %at{i} = getelementptr ptr, ptr %job, i64 {i}\n  store ptr {word}, ptr %at{i}"
+    for i, word in WORDS
+))  # fmt: skip
 
 
 @functools.cache
@@ -134,7 +111,7 @@ def shared(key):
     serving()
     name = f"shared_{key}"
     text = TEXT.replace("NAME", name).replace("KERNEL", f"kernel_{key}")
-    share(name, "\n".join([declaration(key), text, ATTRIBUTES]))
+    share(name, "\n".join([declaration(key), parts_text(5), text, ATTRIBUTES]))
     return name
 
 
@@ -149,7 +126,9 @@ class SharingWriter(RegionWriter):
             super().product(call, offsets)
             return
         name = shared(tiles(call))
-        *counts, numbers = shared_plan(call)
+        blocks, size, numbers = shared_plan(call)
+        parts = pieces(blocks, size)
+        counts = job_of(parts, len(parts)).tolist()
         some = self.do(f"icmp sgt i64 {self.do('load i64, ptr %team')}, 0")
         with self.branch(some) as otherwise:
             out, a, b = self.starts((*call.outputs, *call.inputs), offsets)
@@ -187,11 +166,8 @@ def with_team(function):
 
 def team_of(threads):
     """How many workers may help a thread, and where their boxes are."""
-    if threads < 2:
-        return np.zeros(1, np.int64)
-    team = workers.ask(threads - 1).copy()
-    team[0] = threads - 1
-    return team
+    helpers = max(threads - 1, 0)
+    return np.array([helpers, *workers.ask(helpers)])
 
 
 kernel_texts |= {Region: SharingText}

@@ -165,9 +165,8 @@ arrays:
   %ranges = getelementptr i64, ptr %numbers, i64 2
   store ptr %ranges, ptr %about_at
   store ptr %kernel, ptr %word_at
-  %boxes = getelementptr ptr, ptr %memory, i64 1
   %thread = call ptr @PyEval_SaveThread()
-  call void @share(ptr %job, i64 %count, ptr %part, ptr %boxes, i64 %helpers)
+  call void @share(ptr %job, i64 %count, ptr %part, ptr %memory, i64 %helpers)
   call void @PyEval_RestoreThread(ptr %thread)
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct
@@ -215,7 +214,7 @@ sleep:
 
 @functools.cache
 def serving():
-    """(the function that a worker runs for ever, the address of `run_in_parts`)."""
+    """The function that a worker runs for ever."""
     pause = "call void @llvm.x86.sse2.pause()" if "+sse2" in host()[1] else ""
     text = TEXT.replace("PAUSE", pause).replace("LOOKS", str(LOOKS))
     text = text.replace("FIELD", str(object.__basicsize__))
@@ -223,9 +222,9 @@ def serving():
     declared = "\n".join(python_declarations)
     code = Code(declared + text, "brief")
     # What is compiled later may share work from within.
-    binding().add_symbol("minijit_share", code.address("share"))
-    serve = make_builtin(code, "serve", caller(1), FREES)
-    return forever(serve), code.address("run_in_parts")
+    for name in ("share", "run_in_parts"):
+        binding().add_symbol(f"minijit_{name}", code.address(name))
+    return forever(make_builtin(code, "serve", caller(1), FREES))
 
 
 def new_box():
@@ -241,21 +240,17 @@ def new_box():
 
 # ---- what is done in parts
 
-# How a kernel is called: its arrays, its job, and the table that begins with the
-# address of `run_in_parts`.  In `self` its address is the second word.
+# How a kernel is called: its arrays, its job, and the table of workers' boxes.  In
+# `self` its address is the second word.
 CALL = """
+declare ptr @minijit_run_in_parts(ptr, i64, ptr, ptr)
+
 define ptr @NAME(ptr %self, ptr %args, i64 %n) {
   %held_at = getelementptr i8, ptr %self, i64 FIELD
   %held = load ptr, ptr %held_at
   %kernel_at = getelementptr ptr, ptr %held, i64 1
   %kernel = load ptr, ptr %kernel_at
-  %last = sub i64 %n, 1
-  %table_at = getelementptr ptr, ptr %args, i64 %last
-  %table = load ptr, ptr %table_at
-  %memory_at = getelementptr i8, ptr %table, i64 FIELD
-  %memory = load ptr, ptr %memory_at
-  %run = load ptr, ptr %memory
-  %none = call ptr %run(ptr %args, i64 %n, ptr @part, ptr %kernel)
+  %none = call ptr @minijit_run_in_parts(ptr %args, i64 %n, ptr @part, ptr %kernel)
   ret ptr %none
 }
 """.replace("FIELD", str(object.__basicsize__))
@@ -293,5 +288,6 @@ def caller_in_parts(count):
     Args:
       count: as of `parts_text`.
     """
+    serving()
     name = f"minijit_call_{count}_in_parts"
     return share(name, parts_text(count) + CALL.replace("NAME", name))

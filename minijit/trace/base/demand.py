@@ -1,7 +1,7 @@
 """What is imported when it is first asked for: names for users, rows of tables.
 
     fetch("run.report.explaining:explain")      # the function
-    executors |= {"cuda": on_demand("run.cuda.executor:compile_cuda")} # imports nothing
+    executors |= {"cuda": on_demand("run.cuda.eager:compile_cuda")} # imports nothing
     additions |= {"run.device.grid": ["run.device.tiles"]}
     extension("scipy.linalg.cython_lapack")         # and not all of scipy.linalg
 
