@@ -18,7 +18,6 @@ from minijit.compile.loops.statements import For, Kernel, Store, statements
 from minijit.compile.memory import arena as buffers, in_place
 from minijit.compile.memory.arena import arranged, check_plan, most_at_once
 from minijit.compile.memory.overwriting import copied_by
-from minijit.run.calls import planned_driver
 from minijit.run.calls.planned_driver import plan_of
 from minijit.tree_util import tree_leaves
 from tests import random_memory
@@ -183,7 +182,6 @@ def test_memory_in_use_is_what_the_plan_says():
     f(x)
     entry, = f.entries.values()
     wanted = plan_of(mj.run.loading.rewritten(entry.executable.program)).peak
-    planned_driver.free_arenas()
     gc.collect()
     mj.run.pool.empty_pools()
     tracemalloc.start()
@@ -197,14 +195,15 @@ def test_memory_in_use_is_what_the_plan_says():
 
 @pooled
 def test_arenas_are_freed_with_the_caches_and_with_the_function():
-    before = set(planned_driver.arenas)
+    arenas = lambda: {p for p in mj.run.pool.pools if hasattr(p, "plan")}
+    before = arenas()
     f = executable(layers, x, x, backend="llvm")[0]
-    own, = [a for a in set(planned_driver.arenas) - before if a.lent]
+    own, = [a for a in arenas() - before if a.lent]
     mj.clear_caches()
     assert not own.lent
     del f, own
     gc.collect()
-    assert set(planned_driver.arenas) <= before
+    assert arenas() <= before
 
 
 @pooled

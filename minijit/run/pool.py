@@ -121,10 +121,15 @@ class Pool:
                 return array
         return self.make()
 
+    def new(self):
+        """An array that the pool does not remember yet."""
+        array = new_array(self.shape, self.dtype)
+        array.setflags(write=False)
+        return array
+
     def make(self):
         """A new array, remembered if there is room."""
-        array = with_room(lambda: new_array(self.shape, self.dtype))
-        array.setflags(write=False)
+        array = with_room(self.new)
         if HAS_LOCK and 2 * self.nbytes <= config.pool_bytes:
             self.lent.append(held(array))
             if len(self.lent) > MOST_ARRAYS:

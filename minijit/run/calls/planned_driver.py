@@ -6,20 +6,18 @@
         out0 = np.empty((32, 32), np.float32)
         np.matmul(in0, in0, out=t0)
         ...
-        give_memory(memory)
         return (out0,)
 
 A call has an arena of its own while it runs, so that threads, and functions that call
-themselves, never meet in one.  Then it goes on a list, and the next call takes it from
-there: memory that was used a moment ago is still in the cache, and fresh pages would
-have to be filled with zeros first.  If a call ends with an error, Python frees it.
+themselves, never meet in one.  When it is over nobody refers to it: Python frees it, or
+a pool gives it to the next call.
 
 A program that only other programs call has its arena within theirs, and writes its
 results where they are wanted: `run_f(memory, out0, in0)`.  What Python makes for it,
 it returns.
 """
 
-from collections import deque
+from functools import partial
 
 import numpy as np
 
@@ -27,8 +25,7 @@ from ...compile.loops.statements import Call
 from ...compile.memory.arena import LINE, given_results, make_plan
 from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import rewrites
-from ...trace.jaxprs.memory import Living, memoised
-from ...trace.jit.jit import cache_clearers
+from ...trace.jaxprs.memory import memoised
 from ..loading import rewritten
 from ..python.source import DriverPrinter, driver_printers
 
@@ -67,46 +64,13 @@ def pieces(plan, block):
     return tuple(found)
 
 
-class Arenas:
-    """The arenas of one program that no call uses now.
-
-    Attributes:
-      lent: those that wait, each a tuple of `pieces`; nbytes: of each.
-    """
-
-    def __init__(self, plan):
-        self.plan, self.nbytes, self.lent = plan, plan.nbytes, deque(maxlen=MOST_ARENAS)
-        self.is_kept = True
-        arenas.add(self)
-
-    def take(self):
-        """An arena that nobody else has."""
-        try:
-            return self.lent.pop()
-        except IndexError:
-            return self.make()
-
-    def make(self):
-        return pieces(self.plan, aligned(self.nbytes))
-
-    def give(self, memory):
-        """What was taken, and is not needed any more."""
-        if self.is_kept:
-            self.lent.append(memory)
+def new_arena(plan):
+    """An arena that nobody else has."""
+    return pieces(plan, aligned(plan.nbytes))
 
 
-# So many calls of one program at once leave an arena each.  One more has an arena as
-# well, which is free memory when it is done: no plan and no call is another one by it.
-MOST_ARENAS = 8
-arenas = Living()
-
-
-def free_arenas():
-    for each in arenas:
-        each.lent.clear()
-
-
-cache_clearers.append(free_arenas)
+# What the drivers of a plan call for an arena; later it comes from a pool.
+arenas = {"of": lambda plan: partial(new_arena, plan)}
 
 
 # ---- drivers
@@ -135,21 +99,15 @@ class PlannedDriver(DriverPrinter):
         with self.writer.block(f"def {self.name}({', '.join(params)}):"):
             self.take_memory()
             self.steps([b for b in self.program.temps if b not in self.names])
-            if self.names and not self.program.inner:
-                self.writer.line("give_memory(memory)")
             self.results([b for b in self.program.outputs if b not in given])
 
     def take_memory(self):
         if not self.names:
             return
         if not self.program.inner:
-            own = self.new_arenas()
-            self.makers |= {"take_memory": own.take, "give_memory": own.give}
+            self.makers["take_memory"] = arenas["of"](self.plan)
             self.writer.line(f"memory = take_memory()  # {self.plan.nbytes:,} bytes")
         self.writer.line(f"{', '.join(self.names.values())}, = memory")
-
-    def new_arenas(self):
-        return Arenas(self.plan)
 
     def call_by_name(self, call, name, given, made):
         """An inner program is given its memory and the arrays for its results."""

@@ -1,35 +1,37 @@
 """Drivers whose arrays come from pools: `out0 = new_out0()` for `out0 = np.empty(...)`.
 
-Each buffer of each program has a pool of its own, which goes with the program.
+Each buffer of each program has a pool of its own, which goes with the program; and so
+have its arenas.
 """
 
-from ...trace.base.config import config
-from ..pool import HAS_LOCK, Pool, make_room, pools, with_room
+import numpy as np
+
+from ..pool import Pool
 from ..python.source import driver_printers
 from ..threads.products import native_product
-from .planned_driver import Arenas, PlannedDriver
+from .planned_driver import PlannedDriver, arenas, new_arena
 
 
-class PooledArenas(Arenas):
-    """The arenas of a program, which count as memory of the pools."""
+class ArenaPool(Pool):
+    """A pool of a program's arenas: those that a driver has refer to it, as to arrays.
+
+    Memory that was used a moment ago is still in the cache, and fresh pages would have
+    to be filled with zeros first.
+    """
 
     def __init__(self, plan):
-        super().__init__(plan)
-        pools.add(self)
+        super().__init__((plan.nbytes,), np.dtype(np.uint8))
+        self.plan = plan
 
-    def make(self):
-        self.is_kept = HAS_LOCK and 2 * self.nbytes <= config.pool_bytes
-        memory = with_room(lambda: super(PooledArenas, self).make())
-        if self.is_kept:
-            make_room(self.nbytes)
-        return memory
+    def new(self):
+        return new_arena(self.plan)
+
+
+arenas |= {"of": lambda plan: ArenaPool(plan).take}
 
 
 class PooledDriver(PlannedDriver):
     """Prints a driver whose arrays come from pools."""
-
-    def new_arenas(self):
-        return PooledArenas(self.plan)
 
     def new(self, buffer):
         if buffer.dtype == object:

@@ -14,8 +14,8 @@ raised.  If not, the loop goes on.
 """
 
 import ctypes
+import functools
 
-from ..scalars.numba_scalars import instructions
 from ..scalars.scalar_math import functions
 
 
@@ -28,49 +28,34 @@ def interrupted(stop):
     return False  # Python looks for signals by itself
 
 
-def emit_interrupted(context, builder, signature, values):
-    """A call of `look_for_signals`, which each module of LLVM code has once."""
-    from llvmlite import ir
-
-    i8, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-    array = context.make_array(signature.args[0])(context, builder, values[0])
-    held = builder.bitcast(array.data, i8.as_pointer())
-    name = "minijit_look_for_signals"
-    look = builder.module.globals.get(name)
-    if look is None:
-        kind = ir.FunctionType(ir.IntType(1), [held.type])
-        look = ir.Function(builder.module, kind, name)
-        look.linkage = "internal"
-        # It is rare, and what a loop keeps in registers may stay there.
-        for attribute in ("cold", "noinline", "inaccessiblemem_or_argmemonly"):
-            look.attributes.add(attribute)
-        define_look(look, number)
-    return builder.call(look, [held])
-
-
-def define_look(look, number):
-    """With Python's lock: run the handlers, and take what they raised."""
-    from llvmlite import ir
-    from numba.core import cgutils
-
-    builder, void = ir.IRBuilder(look.append_basic_block()), ir.VoidType()
-
-    def call(name, result, *args):
-        kind = ir.FunctionType(result, [x.type for x in args])
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        return builder.call(function, args)
-
-    lock = call("PyGILState_Ensure", number)
-    raised = builder.icmp_signed("!=", call("PyErr_CheckSignals", number), number(0))
-    with builder.if_then(raised):
-        places = [builder.gep(look.args[0], [number(i)]) for i in range(3)]
-        call("PyErr_Fetch", void, *places)
-    call("PyGILState_Release", void, lock)
-    builder.ret(raised)
-
-
 functions |= {"interrupted": interrupted}
-instructions |= {"interrupted": ("boolean", emit_interrupted)}
+
+
+@functools.cache
+def native_interrupts():
+    """`interrupted` for numba.  With Python's lock: run the handlers, and take what
+    they raised."""
+    import numba
+
+    def function(name, *kinds):
+        return ctypes.CFUNCTYPE(*kinds)((name, ctypes.pythonapi))
+
+    number, place = ctypes.c_int, ctypes.c_ssize_t
+    ensure = function("PyGILState_Ensure", number)
+    check = function("PyErr_CheckSignals", number)
+    fetch = function("PyErr_Fetch", None, place, place, place)
+    release = function("PyGILState_Release", None, number)
+
+    @numba.njit("boolean(int64[::1])", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    def interrupted(stop):
+        lock, where = ensure(), stop.ctypes.data
+        raised = check() != 0
+        if raised:
+            fetch(where, where + 8, where + 16)
+        release(lock)
+        return raised
+
+    return {"interrupted": interrupted}
 
 
 def raise_held(stop):

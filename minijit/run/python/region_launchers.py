@@ -13,7 +13,7 @@ from ..compiled_once import compiled_once
 from ..lapack import native_lapack
 from ..scalars.numba_scalars import native_functions
 from ..scalars.scalar_math import functions
-from .numba_interrupts import raise_held
+from .numba_interrupts import native_interrupts, raise_held
 from .numba_kernels import compiler_errors, numba_kinds, numba_type
 from .numba_products import native_products
 from .program import launchers
@@ -96,6 +96,8 @@ def dispatcher_of(source, namespace, known, path, wrapper):
 def compile_region(source, namespace, path):
     """Compile the functions of a region with numba, then what calls them."""
     known = native_functions() | {name: namespace[name] for name in source.constants}
+    if "interrupted(" in source.text:
+        known |= native_interrupts()
     if "matmul(" in source.text:
         known |= native_products()
     if "lapack(" in source.text:
