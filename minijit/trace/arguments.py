@@ -7,8 +7,9 @@
 
 import functools
 import inspect
+from collections.abc import Collection
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,12 +28,18 @@ class TraceInfo:
       kind: for which transformation (`jit`, `make_jaxpr`, `scan`, ...).
       source: where the function is defined, or None.
       arg_names: one name an argument leaf, such as `params['w']`.
+      arrays_stay: ids of arrays without axes that are to be no literals.
     """
 
     name: str
     kind: str
     source: Source | None = None
     arg_names: tuple = ()
+    arrays_stay: Collection = field(default=(), compare=False, repr=False)
+
+    def is_literal(self, value, aval):
+        """Whether a value of a type is written into the program: scalars mostly are."""
+        return is_scalar(aval) and id(value) not in self.arrays_stay
 
 
 def function_source(function):

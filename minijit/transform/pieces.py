@@ -75,8 +75,8 @@ def record(fun, avals, tree, kind, user=None, written=None):
         return known.again()
     flat = FlatFunction(fun, tree)
     user = fun if user is None else user
-    info = TraceInfo(function_name(user), kind, function_source(user))
-    given = list(avals), info, known.arrays
+    about = kind, function_source(user), (), known.arrays
+    given = list(avals), TraceInfo(function_name(user), *about)
     if written is None:
         recorded = *checked(flat, *given), flat.out_tree
     else:
@@ -88,7 +88,7 @@ def record(fun, avals, tree, kind, user=None, written=None):
     return recorded
 
 
-def checked(function, avals, *given):
+def checked(function, avals, info):
     """`trace_to_jaxpr`; what looks at a trace that is over looks at this one."""
     traces = []
 
@@ -96,7 +96,7 @@ def checked(function, avals, *given):
         traces.append(current_trace())
         return function(*args)
 
-    recorded = trace_to_jaxpr(seen, avals, *given)
+    recorded = trace_to_jaxpr(seen, avals, info)
     trace_is_over(traces[0])
     return recorded
 
@@ -127,7 +127,7 @@ class Recording:
     def __init__(self, fun, kind, avals, tree, written):
         self.key = self.found = None
         around = recording_trace()
-        self.arrays = getattr(around, "arrays_stay", ())
+        self.arrays = around.info.arrays_stay if around else ()
         if type(fun) is not FunctionType:
             return
         captures = find_captures(fun)

@@ -60,7 +60,7 @@ class FusedFunction(JitFunction):
         name = CallName(f"{entry.name}{MARK}{said}")
         name.changes = self.changes
         results = jit_p.bind(*entry.tracers, *leaves, name=name, jaxpr=entry.closed)
-        return results[0] if entry.is_single else entry.out_tree.unflatten(results)
+        return entry.unflatten(results)
 
     def lower(self, *args, **kwargs):
         """As of any jitted function; compiled at once, while its settings hold."""

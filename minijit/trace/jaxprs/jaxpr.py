@@ -25,7 +25,7 @@ import numpy as np
 
 from ..arguments import (
     TraceInfo, argument_names, axes_named, flattening, function_name, function_source,
-    is_scalar, leaf_avals, origin, scalar, wraps,
+    leaf_avals, origin, scalar, wraps,
 )
 from ..array import ArrayImpl, aval_of, result_avals
 from ..base.errors import Source, leaked_tracer, on_behalf_of, user_source
@@ -229,14 +229,13 @@ class JaxprTrace(Trace):
     """Records every primitive applied to anything as an equation.
 
     Scalars become literals; arrays, and tracers of enclosing traces, become
-    constvars, one for each object; so do arrays without axes whose ids are in
-    `arrays_stay`.  Used once it is `over`: RuntimeError, "the trace of f is over".
+    constvars, one for each object.  Used once it is `over`: RuntimeError, "the trace of
+    f is over".
     """
 
-    def __init__(self, parent, info, arrays_stay=()):
+    def __init__(self, parent, info):
         self.parent = parent
         self.info = info
-        self.arrays_stay = arrays_stay
         self.invars = []
         self.eqns = []
         self.constants = {}
@@ -270,26 +269,25 @@ class JaxprTrace(Trace):
                 raise leaked_tracer(f"the traced function {self.info.name}", value)
         elif not isinstance(value, np.ndarray) or value.ndim == 0:
             aval = aval_of(value)
-            if is_scalar(aval) and id(value) not in self.arrays_stay:
+            if self.info.is_literal(value, aval):
                 return Literal(scalar(value, aval), aval)
         if id(value) not in self.constants:
             self.constants[id(value)] = Var(aval_of(value)), value
         return self.constants[id(value)][0]
 
 
-def trace_to_jaxpr(function, avals, info, arrays_stay=()):
+def trace_to_jaxpr(function, avals, info):
     """Record `function` applied to arguments of the types `avals`.
 
     Args:
       function: takes one tracer an aval, returns a flat list of values.
       avals: list of avals.
       info: a `TraceInfo`.
-      arrays_stay: as in `JaxprTrace`.
 
     Returns:
       (jaxpr, constants): the constvars' values may be tracers of enclosing traces.
     """
-    trace = JaxprTrace(current_trace(), info, arrays_stay)
+    trace = JaxprTrace(current_trace(), info)
     arguments = [trace.argument(aval) for aval in avals]
     with set_trace(trace):
         outvars = tuple(map(trace.lift, function(*arguments)))
@@ -371,7 +369,8 @@ def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr", arrays_s
     traced = [pair for i, pair in enumerate(named) if i not in static]
     leaves, tree = flatten(tuple(value for _, value in traced))
     names = [leaf for pair in traced for leaf in flattening["leaf_names"](*pair)]
-    info = TraceInfo(function_name(fun), kind, function_source(fun), tuple(names))
+    about = kind, function_source(fun), tuple(names), arrays_stay
+    info = TraceInfo(function_name(fun), *about)
     out_tree = None
 
     def flat(*tracers):
@@ -384,7 +383,7 @@ def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr", arrays_s
 
     flat = flattening["with_refs"](flat, leaves)
     avals = leaf_avals(leaves, names, fun)
-    jaxpr, consts = trace_to_jaxpr(flat, avals, info, arrays_stay)
+    jaxpr, consts = trace_to_jaxpr(flat, avals, info)
     return ClosedJaxpr(jaxpr, consts), out_tree
 
 

@@ -75,6 +75,13 @@ def compile_for_eval(closed, name):
 executors |= {"eval": compile_for_eval, "default": compile_for_eval}
 
 
+@memoised
+@one_at_a_time
+def compiled_call(closed, name, executor, pairs=()):
+    """What the executor makes of a closed jaxpr, as long as that lives."""
+    return handing(executors[executor], pairs)(closed, name)
+
+
 def trace_function(function, call, avals, info):
     """Record a call.
 
@@ -128,13 +135,6 @@ def trace_is_over(trace):
 
 
 # chapter 6
-@memoised
-@one_at_a_time
-def compiled_call(closed, name, executor, pairs=()):
-    """What the executor makes of a closed jaxpr."""
-    return handing(executors[executor], pairs)(closed, name)
-
-
 def eval_call(*args, name, jaxpr, **params):
     """A call where values are known: compile once, then run."""
     return compiled_call(jaxpr, name, "default")(*args)
@@ -178,8 +178,7 @@ class Entry(Upkeep):
     def __call__(self, leaves):
         """The function's result for the leaves of its arguments."""
         use = self.run if type(current.trace) is BottomTrace else self.bind
-        results = use(leaves) if self.refs is None else self.refs.call(use, leaves)
-        return results[0] if self.is_single else self.out_tree.unflatten(results)
+        return self.unflatten(self.with_refs(use, leaves))
 
     def compile(self):
         """What the executor makes of the jaxpr, once for all calls."""
@@ -202,20 +201,16 @@ class JitFunction(Jitted[Args, Result]):
 
     def look_up(self, args, kwargs):
         """-> (leaves of the traced arguments, the entry for their signature)."""
-        options, call, statics = self.options, None, ()
-        if options.static_argnums or options.static_argnames:
-            call = sort_arguments(options, args, kwargs)
-            statics = static_key(self.function, call)
-            args, kwargs = call.args, call.kwargs
-        leaves, tree = flatten_arguments(args, kwargs)
+        call = sort_arguments(self.options, args, kwargs)
+        statics = static_key(self.function, call)
+        leaves, tree = flatten_arguments(call.args, call.kwargs)
         try:
             key = tree, tuple(map(leaf_key, leaves)), statics, config.trace_key()
         except TypeError:
-            self.check_leaves(call or sort_arguments(options, args, kwargs), leaves)
+            self.check_leaves(call, leaves)
             raise
         entry = self.entries.get(key)
         if entry is None or self.is_stale(key):
-            call = call or sort_arguments(options, args, kwargs)
             entry = self.find(key, call, leaves)
         return leaves, entry
 
@@ -224,9 +219,8 @@ class JitFunction(Jitted[Args, Result]):
         avals = [aval_of_leaf(x) for x in leaves]
         with Recording(self, captures, era, call, avals) as (record, info):
             traced = trace_function(self.function, call, avals, info)
-        closed, outer, tree, refs = traced
-        kept = record, self.traces, self.options, donated_leaves(self.options, call)
-        return Entry(info.name, closed, outer, tree, refs, *kept)
+        donated = donated_leaves(self.options, call)
+        return Entry(info.name, *traced, record, self.traces, self.options, donated)
 
     def find(self, key, call, leaves):
         """The entry for a signature that is not among this wrapper's own."""

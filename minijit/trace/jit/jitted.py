@@ -15,6 +15,7 @@ import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic
 
 from ..arguments import function_name, leaf_avals
@@ -49,6 +50,7 @@ class Upkeep:
       options: the function's.
       donated: one bool a leaf.
       donations: what becomes of donated leaves.
+      unflatten: from the list of results to what the function returns.
       executable: what the executor made of the jaxpr, once it was asked.
       renewed: positions of results that need objects of their own.
       unread: positions of leaves that the jaxpr does not use.
@@ -75,7 +77,12 @@ class Upkeep:
         self.donations = donations(
             self.closed.jaxpr, of_tracers + self.donated, self.options.keep_unused
         )
-        self.is_single = self.out_tree.num_nodes == self.out_tree.num_leaves == 1
+        is_single = self.out_tree.num_nodes == self.out_tree.num_leaves == 1
+        self.unflatten = itemgetter(0) if is_single else self.out_tree.unflatten
+
+    def with_refs(self, use, leaves):
+        """The results of `use`, which takes and gives the values of refs as well."""
+        return use(leaves) if self.refs is None else self.refs.call(use, leaves)
 
     def with_values(self, leaves):
         """The leaves, with zeros in place of shapes with a dtype that nobody reads."""

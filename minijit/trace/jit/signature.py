@@ -162,6 +162,8 @@ class Call:
 def sort_arguments(options, args, kwargs):
     """A call's arguments as a `Call`."""
     n = len(args)
+    if not (options.static_argnums or options.static_argnames):
+        return Call(args, kwargs, {}, n)
     nums = {i % n for i in options.static_argnums if -n <= i < n}
     statics = {i: x for i, x in enumerate(args) if i in nums}
     statics |= {k: v for k, v in kwargs.items() if k in options.static_argnames}

@@ -162,6 +162,9 @@ class Described:
     def __repr__(self):
         return f"PyTreeDef({self.fold(['*'] * self.num_leaves, show_node)})"
 
+    def __reduce__(self):
+        return type(self), (self.nodes,)
+
     @property
     def num_nodes(self):
         return len(self.nodes)
@@ -320,9 +323,6 @@ class PyTreeDef(Described):
     def __hash__(self):
         # The data of a user's node may have no hash: it need only be comparable.
         return hash(tuple((node.type, node.arity) for node in self.nodes))
-
-    def __reduce__(self):
-        return PyTreeDef, (self.nodes,)
 
     def fold(self, leaves, make):
         """Build from the leaves upwards, with make(node, children) for each node."""

@@ -77,8 +77,7 @@ def custom_jvp_rule(lanes, axes, *args, call, rule):
 
         def both(*values):
             primals, tangents = values[:count], fill(nonzero, values[count:])
-            n = rule.captured
-            outs, out_tangents = rule.call(primals[n:], tangents[n:])
+            outs, out_tangents = rule(primals, tangents)
             mask[:] = [t is not None for t in out_tangents]
             return [*outs, *present(out_tangents)]
 
@@ -105,12 +104,11 @@ def custom_vjp_rule(lanes, axes, *args, call, rule):
         return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
 
     def fwd_in_all_lanes(primals, nonzero):
-        n = rule.captured
         bwd, count = None, None
 
         def fwd(*values):
             nonlocal bwd, count
-            outs, residuals, bwd = rule.call(values[n:], nonzero[n:])
+            outs, residuals, bwd = rule(values, nonzero)
             count = len(outs)
             return [*outs, *residuals]
 
@@ -119,7 +117,7 @@ def custom_vjp_rule(lanes, axes, *args, call, rule):
             where.differ()
         results = where.place(outs[:count], found[:count])
         in_axes = found[count:], where.found
-        backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, axes, n)
+        backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, axes, rule.captured)
         return results, outs[count:], backward
 
     new_rule = replace(rule, call=fwd_in_all_lanes, captured=0)
@@ -162,10 +160,10 @@ def place_cotangent(lanes, shared, ct, axis, target):
     return lanes_at(ct, axis, target, lanes.size)
 
 
-def custom_linear_rule(lanes, axes, *args, rule, mask, avals, has_tangent):
+def custom_linear_rule(lanes, axes, *args, rule, mask, avals):
     """Still what only knows its transpose: bwd in all lanes."""
     count = len(args) - sum(mask)
-    in_axes = axes[:count], [0] * len(has_tangent)
+    in_axes = axes[:count], [0] * len(avals)
     bwd = partial(
         bwd_in_all_lanes, lanes, rule.call, in_axes, fill(mask, axes[count:]), 0
     )
@@ -173,8 +171,7 @@ def custom_linear_rule(lanes, axes, *args, rule, mask, avals, has_tangent):
         *args,
         rule=replace(rule, call=bwd),
         mask=mask,
-        avals=tuple(with_axis(a, lanes.size, 0) for a in avals),
-        has_tangent=has_tangent,
+        avals=tuple(None if a is None else with_axis(a, lanes.size, 0) for a in avals),
     )
     return outs, [0] * len(outs)
 

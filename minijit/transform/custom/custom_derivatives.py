@@ -51,6 +51,18 @@ def push_of(recorder, tangents):
     return lambda *given: fill(mask, eval_jaxpr(jaxpr, residuals, *present(given)))
 
 
+def of_arguments(row):
+    """A row of `linearize_rules` that hears of the user's arguments alone: what a
+    recorded function captured comes in front of them, and has no derivative."""
+
+    def linearize(nonzero, *primals, rule, **params):
+        n = rule.captured
+        outs, linear = row(nonzero[n:], *primals[n:], rule=rule, **params)
+        return outs, lambda *tangents: linear(*tangents[n:])
+
+    return linearize
+
+
 # ---- what users see
 
 
@@ -175,8 +187,7 @@ eval_rules |= {custom_jvp_p: eval_custom, custom_vjp_p: eval_custom}
 
 def jvp_joint(primals, tangents, *, call, rule):
     """Forward mode: just call the rule."""
-    n = rule.captured
-    return rule.call(primals[n:], tangents[n:])
+    return rule(primals, tangents)
 
 
 joint_rules |= {custom_jvp_p: jvp_joint}
@@ -212,28 +223,22 @@ at_tangents: dict = {}
 
 def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
     """Reverse mode: the rule is linear in its tangents; linearize it there, at zero."""
-    n = rule.captured
-    values, nonzero = primals[n:], nonzero[n:]
-    given = [x for x, nz in zip(values, nonzero, strict=True) if nz]
+    given = [x for x, nz in zip(primals, nonzero, strict=True) if nz]
     origin = [tangent_out(None, aval_of(x)) for x in given]
-    mask = None
 
     def of_tangents(*tangents):
-        nonlocal mask
-        outs, out_tangents = rule.call(values, fill(nonzero, tangents))
-        mask = [t is not None for t in out_tangents]
-        return [*outs, *present(out_tangents)]
+        outs, out_tangents = rule.call(primals, fill(nonzero, tangents))
+        return [*outs, *out_tangents]
 
     info = TraceInfo(rule.name, "custom_jvp", rule.source)
     outs, tangents, recorder = linearize_flat(
         of_tangents, origin, [True] * len(origin), current_trace(), info, kind
     )
-    count = len(mask)
-    push = push_of(recorder, tangents[count:])
-    return outs[:count], lambda *given: fill(mask, push(*given[n:]))
+    count = len(outs) // 2
+    return outs[:count], push_of(recorder, tangents[count:])
 
 
-linearize_rules |= {custom_jvp_p: jvp_linearize}
+linearize_rules |= {custom_jvp_p: of_arguments(jvp_linearize)}
 
 
 # ---- custom_vjp
@@ -241,39 +246,31 @@ linearize_rules |= {custom_jvp_p: jvp_linearize}
 
 def vjp_linearize(nonzero, *primals, call, rule):
     """Run fwd now; record a linear primitive that only `bwd` knows how to transpose."""
-    n = rule.captured
-    outs, residuals, bwd = rule.call(primals[n:], nonzero[n:])
+    outs, residuals, bwd = rule.call(primals, nonzero)
     avals = tuple(tangent_aval(aval_of(y)) for y in outs)
     has_tangent = [a is not None for a in avals]
 
     def linear(*tangents):
-        given = tangents[n:]
-        mask = tuple(t is not None for t in given)
-        out = custom_linear_p.bind(
-            *residuals,
-            *present(given),
-            rule=replace(rule, call=bwd),
-            mask=mask,
-            avals=tuple(a for a in avals if a is not None),
-            has_tangent=tuple(has_tangent),
-        )
+        mask = tuple(t is not None for t in tangents)
+        params = dict(rule=replace(rule, call=bwd), mask=mask, avals=avals)
+        out = custom_linear_p.bind(*residuals, *present(tangents), **params)
         return fill(has_tangent, out)
 
     return list(outs), linear
 
 
-def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
+def linear_transpose_rule(cts, accs, *args, rule, mask, avals):
     """The user's bwd, which makes the zeros for cotangents that are zero."""
     count = len(args) - sum(mask)
-    residuals = args[:count]
-    new = rule.call(residuals, fill(has_tangent, cts))
+    has_tangent = [a is not None for a in avals]
+    new = rule.call(args[:count], fill(has_tangent, cts))
     chosen = [ct for ct, m in zip(new, mask, strict=True) if m]
     sums = [add_tangents(a, c) for a, c in zip(accs[count:], chosen, strict=True)]
     return [None] * count + sums
 
 
-linearize_rules |= {custom_vjp_p: vjp_linearize}
-shape_rules |= {custom_linear_p: lambda *args, avals, **params: list(avals)}
+linearize_rules |= {custom_vjp_p: of_arguments(vjp_linearize)}
+shape_rules |= {custom_linear_p: lambda *args, avals, **params: present(avals)}
 transpose_rules |= {custom_linear_p: linear_transpose_rule}
 # A user's bwd need not be linear: it may return new statistics as a cotangent.
 transposed_of_zero |= {custom_linear_p}
@@ -331,7 +328,7 @@ def linear_eval(*args, rule, mask, avals, **params):
     """A linear function is zero at zero; its other values are not known."""
     given = args[len(args) - sum(mask) :]
     if not any(np.any(to_numpy(t)) for t in given):
-        return list(map(zeros, avals))
+        return list(map(zeros, present(avals)))
     raise no_forward_mode(rule)
 
 
@@ -380,7 +377,7 @@ def linear_at_tangents(trace, args, params):
         return JVPTrace.process(trace, custom_linear_p, args, params)
     residuals = primals[: len(args) - len(given)]
     with set_trace(trace.parent):
-        outs = list(map(zeros, params["avals"]))
+        outs = list(map(zeros, present(params["avals"])))
     with set_trace(trace.tangent_trace):
         out_tangents = custom_linear_p.bind(*residuals, *given, **params)
     return trace.join(custom_linear_p, outs, out_tangents)

@@ -46,6 +46,10 @@ class Rule:
     def __repr__(self):
         return self.name
 
+    def __call__(self, *lists):
+        """The rule, of lists that begin with what was captured."""
+        return self.call(*[values[self.captured :] for values in lists])
+
     def ignoring(self, n):
         """The rule of the same function with n more captured values in front."""
         return replace(self, captured=self.captured + n)
