@@ -166,8 +166,8 @@ def eval_on_numpy(primitive, function, *args, **params):
 
 
 def as_promised(primitive, value, aval):
-    """Wrap a result, which must be what the shape rule promised, rows contiguous."""
-    # A dtype that NumPy does not have says which one stores it.
+    """Wrap a result, in C order; it must be what the shape rule promised."""
+    # A dtype that NumPy lacks, bfloat16 for example, says which one stores it.
     value = np.asarray(value, getattr(aval.dtype, "storage", aval.dtype), "C")
     if value.shape != aval.shape:
         raise AssertionError(f"{primitive}: shape {value.shape}, expected {aval.shape}")

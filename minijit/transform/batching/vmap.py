@@ -116,6 +116,11 @@ class OfLanes(Trace):
         self.parent = parent
         self.lanes = lanes
 
+    def rules_for(self, primitive, params):
+        """The table that is asked: a collective has one of its own."""
+        collective = is_collective(primitive, params, self.lanes.name)
+        return collective_rules if collective else batch_rules
+
     def __eq__(self, other):
         return isinstance(other, OfLanes) and other.lanes is self.lanes
 
@@ -171,9 +176,7 @@ class BatchTrace(OfLanes):
             if shared_by_all(primitive, axes, params, self.lanes.name):
                 outs = primitive.bind(*values, **params)
                 return outs if many else [outs]
-            collective = is_collective(primitive, params, self.lanes.name)
-            rules = collective_rules if collective else batch_rules
-            rule = find_rule(rules, primitive, "batch")
+            rule = find_rule(self.rules_for(primitive, params), primitive, "batch")
             with made_as("batched"):
                 outs, out_axes = rule(self.lanes, axes, *values, **params)
         if not many:

@@ -39,29 +39,29 @@ def linearize_branches(first, others, nonzero):
     nonzero_out = agreed(found)
     parts = [linearize_jaxpr(b, nonzero, nonzero_out) for b in branches]
     cases = tuple(tuple(p.forward.out_avals[n:]) for p in parts)
-    union = Union(cases) if any(cases) else None
+    unions = [Union(cases)] if any(cases) else []
     inputs = tuple(sorted({i for p in parts for kind, i in p.sources if kind == "in"}))
-    given = [union] * (union is not None) + [avals[i] for i in inputs]
-    given += [tangent_aval(a) for a, m in zip(avals, nonzero, strict=True) if m]
+    tangents = [tangent_aval(a) for a, m in zip(avals, nonzero, strict=True) if m]
+    given = [*unions, *(avals[i] for i in inputs), *tangents]
     forward, linear = [], []
     for k, part in enumerate(parts):
-        run = partial(forward_branch, part, n, k, union)
+        run = partial(forward_branch, part, n, k, unions)
         forward.append(jaxpr_of(run, avals, "branch"))
-        run = partial(linear_branch, part, k, union, inputs)
+        run = partial(linear_branch, part, k, unions, inputs)
         linear.append(jaxpr_of(run, given, "branch"))
     return LinearBranches(tuple(forward), tuple(linear), inputs, nonzero_out)
 
 
-def forward_branch(part, n, k, union, *operands):
-    """operands -> (results, their residuals as a Union)"""
+def forward_branch(part, n, k, unions, *operands):
+    """operands -> (results, the residuals in a Union, if there is one)"""
     outs = apply_closed(part.forward, *operands)
-    return outs[:n] + ([inject(k, union, outs[n:])] if union is not None else [])
+    return outs[:n] + [inject(k, u, outs[n:]) for u in unions]
 
 
-def linear_branch(part, k, union, inputs, *args):
+def linear_branch(part, k, unions, inputs, *args):
     """(the Union, operands, tangents) -> tangents of the results"""
-    unions, operands, tangents = split(args, union is not None, len(inputs))
-    kept = project(k, unions[0]) if unions and union.cases[k] else []
+    held, operands, tangents = split(args, len(unions), len(inputs))
+    kept = project(k, held[0]) if held and unions[0].cases[k] else []
     residuals = [
         operands[inputs.index(i)] if kind == "in" else kept[i]
         for kind, i in part.sources
