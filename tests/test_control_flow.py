@@ -158,7 +158,10 @@ programs = [
     a_cond, a_closure, a_switch, a_scan, a_reverse_scan, a_while,
     a_while_with_a_captured_bound, a_fori, a_while_in_a_scan, a_cond_in_a_scan,
     a_while_in_a_cond_in_a_scan, loops_in_a_switch_in_a_scan,
-    a_branch_that_keeps_integers, branches_that_keep_nothing,
+    *(
+        pytest.param(f, marks=pytest.mark.chapter(16))  # Places are gathered in lanes.
+        for f in (a_branch_that_keeps_integers, branches_that_keep_nothing)
+    ),
 ]  # fmt: skip
 points = [np.array([0.3, -0.2, 0.5]), np.array([-0.4, 0.9, 0.1])]
 v = np.array([0.3, 0.7, -1.1])
