@@ -174,8 +174,9 @@ demand.more_attributes("jaxcompat.attributes", _classes)
 # chapter 17
 from .compile.fuse.fusion import Fusion as Fusion
 
-from .compile.fuse import block_loops
+from .compile.fuse import blocks
 from .compile.fuse.fuse_settings import fuse as fuse
+from .compile.schedule import side_by_side
 
 # chapter 18
 from .compile.lower import matrix_products

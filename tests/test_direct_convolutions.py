@@ -21,8 +21,7 @@ pytestmark = pytest.mark.chapter(24)
 
 @pytest.fixture(autouse=True)
 def small_ones_are_worth_it():
-    few = dict(tile_work=0, small_product=200)
-    few |= dict(block_elements=0, lone_elements=0)
+    few = dict(tile_work=0, small_product=200, block_elements=0)
     with config.override("fusion", config.fusion.but(**few)):
         yield
 

@@ -67,7 +67,6 @@ settings_of_rules = {
     "inline": ("cheap", "cheap_in_all"),
     "large kernel": ("most_operations",),
     "many arrays": ("most_buffers",),
-    "many indices": ("block_elements",),
     "recompute": ("cheap", "cheap_in_all"),
 }
 

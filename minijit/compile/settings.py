@@ -38,13 +38,7 @@ class Settings:
       neighbours: how many of the other readers of an array a kernel is compared with.
       block_elements: how many elements of a small matrix are kept in registers, each
         with statements of its own, where many lanes have such a matrix.
-      lone_elements, lone_row: the same where there is one: a loop does better for more,
-        or for longer rows of such a matrix, on average.
       block_operations: how many operations a block of such statements has at most.
-      block_term: as so many of them each term of a total counts, as a loop adds so many
-        terms at once.
-      short_total: totals of more terms are left to loops, which no block writes out for
-        the sake of its permutations.
       fewest_totals: fewer totals over outer axes than these fit in registers, and do
         better there than side by side in rows.
       rows_at_once: how many rows are added at once, so that an accumulator is read and
@@ -77,9 +71,6 @@ class Settings:
       fewest_rounds: equations that a program repeats become a loop if they repeat so
         many times.  So many kernels that differ in numbers only are one, with these for
         arguments.
-      largest_call: a function of more equations is left a call, and no part of a block.
-      table_elements: constants of at most so many elements are looked into, so that an
-        index that they hold is known.
       small_product: products of matrices with at most so many multiplications are loops
         of our own.
       half_products: whether products take floats of 16 bits, as those of a GPU
@@ -148,11 +139,7 @@ class Settings:
     column_share: float = 0.25
     neighbours: int = 8
     block_elements: int = 64
-    lone_elements: int = 16
-    lone_row: int = 6
     block_operations: int = 2048
-    block_term: int = 8
-    short_total: int = 4
     fewest_totals: int = 8
     rows_at_once: int = 4
     row_piece: int = 1 << 14
@@ -172,8 +159,6 @@ class Settings:
     stream_read: int = 1 << 11
     reuse_bytes: int = 1 << 14
     fewest_rounds: int = 3
-    largest_call: int = 512
-    table_elements: int = 4096
     small_product: int = 1 << 15
     half_products: bool = False
     call_cost: float = 250.0

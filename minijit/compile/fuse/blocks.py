@@ -1,4 +1,4 @@
-"""Blocks: kernels that keep all elements of a small matrix in registers.
+"""Blocks: programs that keep all elements of a small matrix in registers.
 
     for i0 in 1000:                         # f32[1000,4], sorted out step by step
       out0[i0, 0] = exp(in0[i0, 3]) + ...
@@ -11,35 +11,53 @@ there is no such loop: each element is stored by a statement of its own, at an i
 that is a constant.  Then every question comes at constants, and what an element of an
 equation is worth is one expression, however often and wherever it is asked for.
 Permutations cost nothing: they only say which expression is meant.
+
+A `scan` whose steps do the same in each lane is a loop around such statements, with its
+carry in numbers of the kernel's own:
+
+    for i0 in 1000:
+      cell0 = in0[i0, 0]                    # the carry: a number an element
+      for i1 in serial 10: ...              # what becomes of each of them
+      out0[i0, 0] = cell0
 """
 
 import itertools
 import math
-from collections import defaultdict, deque
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...trace.array import to_numpy
-from ...trace.jaxprs.jaxpr import Literal, has_effect
+from ...trace.core import eval_rules
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Literal, has_effect
 from ...trace.jit.jit import jit_p
 from ...trace.primitives import iota_p
 from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
-from ..loops.contents import totals_within
-from ..loops.expressions import Axis, Const, Reduce, as_index
-from ..loops.graphs import substitute
+from ..loops.buffers import Buffer
+from ..loops.expressions import Axis, Const, Load, Reduce, as_index, op
+from ..loops.graphs import postorder, substitute
 from ..loops.reductions import written_out
-from ..loops.statements import Store, statements
-from ..lower.groups import Group
-from ..lower.inlining import crowded, recomputed
+from ..loops.statements import For, Store, expressions
 from ..lower.walk import At, Lowering, Operand, new_axis, row_of
 from ..pipeline import other_walks
 from ..settings import config
-from .rolling import rolled, without_calls
-from .small_axes import Axes, is_table, may_move, terms_of
+from ..simplify.folding import simplify, stay_calls
+from ..simplify.known_values import compute
+from .rolling import rolled
+from .small_axes import Axes, may_move
 
-# ---- one element
+# Constants of more elements are not looked into.
+TABLE = 4096
+# As so many operations each term of a total counts: a loop adds so many at once.
+TERM = 8
+# Where there is one lane, loops do better for more elements, or longer rows of them.
+LONE, LONE_ROW = 16, 6
+# Functions of so many equations are inlined, to see what each lane does.
+CALLED = 512
+
+
+class Unfit(Exception):
+    """A program is no block; a rule may say why."""
 
 
 class Table(Operand):
@@ -59,358 +77,342 @@ class Table(Operand):
         return Const(self.value[tuple(i.value for i in asked.index)], self.dtype)
 
 
-class Tables:
-    """Rules asked for elements, with the constants of a program known.
+class Lane:
+    """The elements of a program in a lane, or of a step of a loop, each made once.
 
-    Args:
-      known: {variable: NumPy array}.
+    Attributes:
+      block: what it is a part of.
+      known: {variable: NumPy array} of what is made of constants.
+      answers: {question: what an element is made of, from other elements}; whole: what
+        it is made of, from what the lane is given.
     """
 
-    def __init__(self, known):
-        self.known, self.operands = known, {}
+    def __init__(self, block, closed, known=()):
+        self.block, self.jaxpr, self.operands = block, closed.jaxpr, {}
+        self.made = {v: eqn for eqn in self.jaxpr.eqns for v in eqn.outvars}
+        self.known = dict(zip(self.jaxpr.constvars, closed.consts, strict=True))
+        self.known |= known
+        self.answers, self.whole = {}, {}
+        for eqn in self.jaxpr.eqns:
+            fixed = all(isinstance(a, Literal) or a in self.known for a in eqn.invars)
+            if fixed and eqn.primitive in eval_rules:
+                self.compute(eqn)
+
+    def compute(self, eqn):
+        """The value of an equation of constants, if it has few elements."""
+        out, = eqn.outvars
+        if out.aval.size <= TABLE:
+            values = [
+                a.val if isinstance(a, Literal) else to_numpy(self.known[a], a.aval)
+                for a in eqn.invars
+            ]
+            self.known[out] = compute(eqn.primitive, values, eqn.params)
 
     def operand(self, atom):
-        if isinstance(atom, Literal) or atom not in self.known:
-            return Operand(atom)
         if atom not in self.operands:
-            looked_into = atom.aval.dtype.kind in "biuf" and is_table(atom.aval)
-            value = self.known[atom]
-            self.operands[atom] = Table(atom, value) if looked_into else Operand(atom)
+            small = atom.aval.size <= TABLE and atom.aval.dtype.kind in "biuf"
+            table = not isinstance(atom, Literal) and small and atom in self.known
+            own = Table(atom, self.known[atom]) if table else Operand(atom)
+            self.operands[atom] = own
         return self.operands[atom]
 
-    def element(self, eqn, row, index):
-        """The element of an equation's result at an index."""
-        out, = eqn.outvars
-        return row.rule(out.aval, index, *map(self.operand, eqn.invars), **eqn.params)
+    def asks(self, expr):
+        """Whether an expression is a question about a variable of the lane."""
+        return type(expr) is At and expr.var in self.made
+
+    def value(self, atom, index):
+        """The element of a variable, or of a literal."""
+        question = self.operand(atom)[index]
+        todo = [question] if self.asks(question) else []
+        while todo:
+            if todo[-1] in self.whole:
+                todo.pop()
+                continue
+            answer = self.answer(todo[-1])
+            alone = type(answer) is At and not any(i.children() for i in answer.index)
+            parts = [answer] if alone else postorder([answer], self.whole)
+            if needed := [e for e in parts if self.asks(e) and e not in self.whole]:
+                todo += needed
+            else:
+                # One memo for all: each part of an expression is looked at once.
+                substitute([todo.pop()], self.answers.get, self.whole)
+        return self.whole.get(question, question)
+
+    def answer(self, question):
+        """What an element is made of: elements of the operands."""
+        if question not in self.answers:
+            self.answers[question] = self.element(question.var, question.index)
+        return self.answers[question]
+
+    def element(self, var, index):
+        if not self.block.knows(index):
+            raise Unfit  # it would be computed at each index anew
+        eqn = self.made[var]
+        if eqn.primitive is scan_p:
+            return self.block.fold(eqn).cell(eqn.outvars.index(var), index)
+        row = row_of(eqn)
+        self.block.take(var, row)
+        expr = row.rule(var.aval, index, *map(self.operand, eqn.invars), **eqn.params)
+        return substitute([expr], self.terms)[0] if row.total else expr
+
+    def terms(self, expr):
+        """What takes the place of a short total: its terms, one by one."""
+        if type(expr) is not Reduce:
+            return None
+        terms = math.prod(axis.extent for axis in expr.axes) if expr.is_fixed else 0
+        if len(expr.bodies) > 1 or not 0 < terms <= config.fusion.block_elements:
+            raise Unfit
+        self.block.spend(TERM * terms)
+        return written_out(expr)[0]
 
 
-def unrolled(expr):
-    """An expression in which each short total is written out, term by term."""
+class Step(Lane):
+    """A step of a loop: it is given elements of what is outside, and its carry."""
 
-    def terms(e):
-        short = type(e) is Reduce and terms_of(e) <= config.fusion.block_elements
-        return written_out(e)[0] if short else None
+    def __init__(self, block, fold, closed, known):
+        super().__init__(block, closed, known)
+        self.fold = fold
+        self.own = {*self.made, *fold.given, *self.jaxpr.constvars}
 
-    return substitute([expr], terms)[0]
+    def asks(self, expr):
+        return type(expr) is At and expr.var in self.own
+
+    def element(self, var, index):
+        if var in self.fold.given:
+            return self.fold.argument(self.fold.given[var], index)
+        if var not in self.made or self.made[var].primitive is scan_p:
+            raise Unfit  # a table, or a loop in a loop
+        return super().element(var, index)
 
 
-# ---- groups
-
-
-@dataclass(eq=False)
-class Block(Group):
-    """A group whose loops go over the lanes only.
+class Fold:
+    """A loop as a part of a block.
 
     Attributes:
-      indices: {stored variable: the indices at which it stores it}.
-      cells: how many numbers of its own it has.
+      eqn: the loop; outside: the `Lane` that it is in; inside: that of a step.
+      given: {argument of a step: its number}.
+      cells: {(number of a carry, index): the buffers with its element in each lane, now
+        and after the step}.
+      step: the axis of the steps; now: which row a step is given.
     """
 
-    indices: dict = field(default_factory=dict)
-    cells: int = 0
+    def __init__(self, block, eqn, outside):
+        p = eqn.params
+        if not p["length"]:
+            raise Unfit
+        self.block, self.eqn, self.outside, self.cells = block, eqn, outside, {}
+        self.consts, self.carry = p["num_consts"], p["num_carry"]
+        self.step = self.now = Axis(p["length"], "serial")
+        if p["reverse"]:
+            self.now = op("sub", as_index(p["length"] - 1), self.step)
+        block.lanes.add(self.now)
+        self.given = {v: k for k, v in enumerate(p["jaxpr"].jaxpr.invars)}
+        known = {}
+        for v, atom in zip(self.given, eqn.invars[: self.consts], strict=False):
+            if isinstance(atom, Literal) or atom in outside.known:
+                literal = isinstance(atom, Literal)
+                known[v] = atom.val if literal else outside.known[atom]
+        self.inside = Step(block, self, p["jaxpr"], known)
+
+    def cell(self, k, index):
+        """The element of a carry that a step begins with; a new cell, if need be."""
+        if (k, index) not in self.cells:
+            fits = len(self.cells) < config.fusion.block_elements
+            if not (fits and self.block.knows(index) and k < self.carry):
+                raise Unfit
+            self.cells[k, index] = self.block.new_cells(self.eqn.outvars[k].aval.dtype)
+        return Load(self.cells[k, index][0], ())
+
+    def argument(self, k, index):
+        """The element of an argument of the step: a constant, a carry, or a row."""
+        if self.consts <= k < self.consts + self.carry:
+            return self.cell(k - self.consts, index)
+        index = index if k < self.consts else (self.now, *index)
+        return self.outside.value(self.eqn.invars[k], index)
+
+    def statements(self):
+        """The loop, with what comes before it."""
+        nexts, results = {}, self.inside.jaxpr.outvars
+        # What becomes of a cell may ask for others.
+        while missing := [key for key in self.cells if key not in nexts]:
+            for k, index in missing:
+                nexts[k, index] = self.inside.value(results[k], index)
+        inits = self.eqn.invars[self.consts :]
+        begin = [Store(now, (), self.outside.value(inits[k], index))
+                 for (k, index), (now, _) in self.cells.items()]  # fmt: skip
+        step = [Store(new, (), nexts[key]) for key, (_, new) in self.cells.items()]
+        step += [Store(now, (), Load(new, ())) for now, new in self.cells.values()]
+        return [*begin, For(self.step, tuple(step))]
 
 
-def places_of(var, small, lanes):
-    """The indices of a variable's elements in a lane, in order.
-
-    Args:
-      small: its axes that have no loop; lanes: the indices for the others, in order.
-    """
-    rest = iter(lanes)
-    choices = [
-        map(as_index, range(n)) if d in small or n == 1 else [next(rest)]
-        for d, n in enumerate(var.aval.shape)
-    ]
-    return list(itertools.product(*choices))
-
-
-def lanes_of(var, small):
-    """The extents of the loops of a block that stores a variable."""
-    shape = enumerate(var.aval.shape)
-    return tuple(n for d, n in shape if d not in small and n > 1)
-
-
-class BlockWalk(Lowering):
-    """A walk that stores some variables in blocks.
+class Block:
+    """All that a program computes, lane by lane.
 
     Attributes:
-      axes: the `Axes` of the program; hot: the lands whose variables are in blocks.
-      tables: the constants.
-      rooms: {extents of the loops: the last few blocks with such loops}.
-      folded: the loops that are parts of blocks.
-      forms: {equation: how many terms its totals have, as far as it was asked}.
+      axes: of the lanes; mixing: the `Axes` of the program.
+      lanes: the indices that an element may have, besides constants: those of the
+        lanes, and of the steps of loops.
+      folds: {loop: its `Fold`}; cells: how many numbers of its own it has.
+      size: how many operations it has.
+      rows: how long the rows are that are computed; moves: whether elements change
+        places.
+
+    Raises:
+      Unfit: if loops over the elements are better, or needed.
     """
 
-    def __init__(self, jaxpr, programs, axes, hot):
-        super().__init__(jaxpr, programs)
-        self.axes, self.hot, self.tables = axes, hot, Tables(axes.known)
-        self.rooms, self.forms, self.folded = {}, {}, set()
+    def __init__(self, closed):
+        jaxpr, self.mixing = closed.jaxpr, Axes(closed.jaxpr)
+        looped = any(eqn.primitive is scan_p for eqn in jaxpr.eqns)
+        lanes = set(map(self.mixing.lanes, jaxpr.outvars))
+        if len(lanes) != 1 or not all(v.aval.size for v in jaxpr.outvars):
+            raise Unfit
+        self.axes = tuple(map(new_axis, lanes.pop()))
+        # A loop keeps its carry in registers, whatever its steps do with it.
+        self.moves = bool(looped and self.axes and self.mixing.mixed)
+        if not (self.mixing.permuted or self.moves):
+            raise Unfit("only totals")
+        self.lanes, self.folds, self.cells = {*self.axes}, {}, 0
+        self.size, self.rows = 0, {}
+        self.lane = Lane(self, closed)
+        stores = [
+            Store(v, index, self.lane.value(v, index))
+            for v in dict.fromkeys(jaxpr.outvars)
+            for index in self.places(v)
+        ]
+        # A loop asks for what loops before it leave.
+        order, loops = [eqn for eqn in jaxpr.eqns if eqn in self.folds], []
+        for eqn in reversed(order):
+            loops = self.folds[eqn].statements() + loops
+        self.statements = [*loops, *stores]
+        if not self.moves:
+            raise Unfit("only totals")
+        if not self.axes and sum(self.rows.values()) > LONE_ROW * len(self.rows):
+            raise Unfit("one lane")
 
-    def lands_that_mix(self):
-        """The lands where elements of a lane meet in a block, so that it pays.
+    def places(self, var):
+        """The indices of a variable's elements in a lane, in order."""
+        rest, small = iter(self.axes), self.mixing.small[var]
+        return itertools.product(*(
+            map(as_index, range(n)) if d in small or n == 1 else [next(rest)]
+            for d, n in enumerate(var.aval.shape)
+        ))  # fmt: skip
 
-        Otherwise each is computed from what is in memory: a loop does that better.
-        """
-        axes, found = self.axes, set()
-        for block in self.groups.all:
-            if isinstance(block, Block):
-                small = set().union(*map(axes.small_of, block.indices))
-                mixing = (e for eqn in block.eqns for e in axes.mixing.get(eqn, ()))
-                mixed = not small.isdisjoint(map(axes.axes.of, mixing))
-                if mixed or not self.folded.isdisjoint(block.eqns):
-                    found |= set(map(axes.land, block.indices))
-        return found
+    def knows(self, index):
+        return all(isinstance(i, Const) or i in self.lanes for i in index)
 
-    def small(self, var):
-        """The axes of a variable that have no loop."""
-        own = self.axes.small.get(var, ())
-        return own if own and self.axes.land(var) in self.hot else ()
+    def take(self, var, row):
+        """Note that an element of a variable is computed."""
+        lengths, most = self.mixing.lengths(var), config.fusion.block_elements
+        if math.prod(lengths) > (most if self.axes else min(most, LONE)):
+            raise Unfit("large matrix")
+        if row.cost or row.total:
+            self.rows[var] = max(lengths, default=1)
+        self.moves |= var in self.mixing.permuted
+        self.spend(row.cost)
 
-    def run(self):
-        for eqn in reversed(self.jaxpr.eqns):
-            if any(self.is_needed(v) for v in eqn.outvars) or has_effect(eqn):
-                rows = (row(self, eqn) for row in block_rows)
-                row = next((row for row in rows if row), None) or row_of(eqn)
-                row.lower(self, eqn)
+    def spend(self, operations):
+        self.size += operations
+        if self.size > config.fusion.block_operations:
+            raise Unfit("large block")
 
-    def element(self, eqn, row, index, groups):
-        """As for any walk; constants are known, and short totals written out."""
-        expr = self.tables.element(eqn, row, index)
-        if all(isinstance(group, Block) for group in groups):
-            expr = unrolled(expr)
-        known = replace(row, rule=lambda *given, **params: expr)
-        return super().element(eqn, known, index, groups)
+    def fold(self, eqn):
+        if eqn not in self.folds:
+            self.folds[eqn] = Fold(self, eqn, self.lane)
+        return self.folds[eqn]
 
-    def value(self, eqn, row):
-        """Inline or store: what only blocks ask for costs what it costs once."""
-        var, = eqn.outvars
-        asked = self.readers[var]
-        if asked and all(isinstance(group, Block) for group in asked):
-            row = self.written_out(eqn, row)
-            if var not in self.results and var not in self.stored:
-                value = self.estimates.value(eqn, row, asked)
-                cut = block_policy(value)
-                if cut is None:
-                    return self.inline(var, row, value)
-                self.stored[var] = cut
-        return super().value(eqn, row)
-
-    def written_out(self, eqn, row):
-        """The row of a total of few terms as one of plain operations."""
-        if not row.total:
-            return row
-        if eqn not in self.forms:
-            index = tuple(map(as_index, (0,) * eqn.outvars[0].aval.ndim))
-            totals = totals_within([row.at(eqn, index)])
-            self.forms[eqn] = max(map(terms_of, totals), default=1)
-        terms = self.forms[eqn]
-        if terms > config.fusion.block_elements:
-            return row
-        return replace(row, cost=terms, total=False)
-
-    def store(self, eqn, row, var):
-        small = self.small(var)
-        # What a root begins with is a copy, which may turn out to be needless.
-        if not small or not var.aval.size or not row_of(eqn).by_element:
-            return super().store(eqn, row, var)
-        self.stored.setdefault(var, None)
-        readers, reads = self.readers[var], self.estimates.read_by(eqn)
-        row = self.written_out(eqn, row)
-        block = self.room_for(var, small, row, readers, reads)
-        for index in reversed(block.indices[var]):
-            expr = self.element(eqn, row, index, [block])
-            block.stores.append(Store(var, index, expr))
-            block.values[At(var, index)] = expr
-        self.groups.precede(block, readers)
-
-    def room_for(self, var, small, row, readers, reads):
-        """The block to store a variable in: one over the same lanes, or a new one."""
-        lanes = lanes_of(var, small)
-        rooms = self.rooms.setdefault(lanes, deque(maxlen=8))
-        for block in rooms:
-            indices = places_of(var, small, block.axes)
-            if self.has_room(block, indices, row, readers, reads):
-                break
-        else:
-            block = self.new_block(lanes)
-            indices = places_of(var, small, block.axes)
-        block.indices[var] = indices
-        block.reads |= reads
-        return block
-
-    def new_block(self, lanes):
-        axes = tuple(map(new_axis, lanes))
-        # One lane is a loop, too: what it names means nothing outside.
-        block = self.groups.new(axes, axes or (Axis(1),), kind=Block)
-        self.rooms.setdefault(lanes, deque(maxlen=8)).appendleft(block)
-        return block
-
-    def drop(self, block):
-        """Undo `new_block`, right after it."""
-        self.groups.all.pop()
-        self.groups.after.pop()
-        self.rooms[tuple(axis.extent for axis in block.axes)].popleft()
-
-    def has_room(self, block, indices, row, readers, reads):
-        """Whether a variable can be stored in a block; see `Groups.has_room`."""
-        after, limits = self.groups.after, config.fusion
-        return (
-            set(readers.get(block, ())) <= set(indices)
-            and bool(block.axes or not (row.total and block.has_total))
-            and block.size <= limits.block_operations
-            and len(block.reads | reads) + len(block.indices) < limits.most_buffers
-            and not any(after[r.number] >> block.number & 1 for r in readers)
-        )
-
-
-# Functions of a `BlockWalk` and an equation: the row for it there, or None.
-block_rows: list = []
-
-
-def block_policy(value):
-    """Inline what is computed no more often than if it were stored."""
-    groups, limits = dict(value.asked), config.fusion
-    if value.total:
-        return "total", "every element of it takes a loop"
-    if value.cost == 0:
-        return None
-    if len(value.asked) > limits.block_elements * len(groups):
-        wanted = len(value.asked)
-        return "many indices", f"it is asked for at {wanted:,} indices, one by one"
-    if any(crowded(group, value, limits.most_buffers) for group in groups):
-        return "many arrays", f"its kernel takes {limits.most_buffers} arrays already"
-    return recomputed(value)
+    def new_cells(self, dtype):
+        self.cells += 2
+        names = (f"cell{self.cells - n}" for n in (2, 1))
+        return tuple(Buffer(name, (), dtype, space="cache") for name in names)
 
 
 # ---- where blocks are worth it
 
-# Rules by which a policy stores what a block computes once in registers.
-AGAIN = {"many indices", "recompute", "large kernel", "total"}
+# Rules by which a policy stores what a block computes once in registers; and primitives
+# that make it worth while to look.
+AGAIN, for_blocks = {"recompute", "large kernel", "total"}, {iota_p, jit_p, scan_p}
 
 
-def lands_for_blocks(walk, jaxpr, axes, inlined):
-    """The lands in which something is stored, or looked up, that a block just has."""
-    cut = [v for v, why in walk.stored.items() if why and why[0] in AGAIN]
-    # Those made of what is stored count, too: one element a lane has no small axes.
-    few = [v for v in cut if v not in axes.large]
-    stmts = [s for v in few for g in walk.readers[v] for s in statements(g.stores)]
-    cut += [s.buffer for s in stmts if isinstance(s, Store)]
-    loops = [eqn.outvars for eqn in jaxpr.eqns if eqn.primitive is scan_p]
-    cut += [v for results in loops for v in results]
-    wanted, makers, lands = (*cut, *inlined, *axes.taken), {}, defaultdict(dict)
-    for eqn in jaxpr.eqns:
-        makers |= dict.fromkeys(eqn.outvars, (eqn,))
-    for var in filter(axes.small.__contains__, wanted):
-        if axes.is_moved(var) and axes.small[var]:
-            lands[axes.land(var)] |= dict.fromkeys(makers.get(var, ()))
-        elif axes.is_moved(var):
-            elements = math.prod(var.aval.shape[d] for d in axes.large[var])
-            noted("large matrix", *makers.get(var, ()), elements=elements)
-    fit = (x for x, e in lands.items() if fits_in_block(axes, x, e))
-    return frozenset(fit)
+def is_by_element(eqn):
+    """Whether all that an equation does can be asked for element by element."""
+    kind, inner = eqn.primitive, eqn.params.get("jaxpr")
+    if kind not in (jit_p, scan_p):
+        return row_of(eqn).by_element and not has_effect(eqn)
+    if len(inner.eqns) > CALLED:
+        return noted("large function", eqn)
+    stays = any(stays(eqn) for stays in stay_calls)
+    return not stays and all(map(is_by_element, inner.eqns))
 
 
-def fits_in_block(axes, land, eqns):
-    """Whether the operations of a land are written out; notes it."""
-    operations, row = axes.operations(land)
-    if operations > config.fusion.block_operations:
-        return noted("large block", *eqns, operations=operations)
-    if row and row > config.fusion.lone_row:
-        return noted("one lane", *eqns, row=round(row))
-    # A loop keeps its carry in registers, whatever its steps do with it.
-    looped = any(eqn.primitive is scan_p for eqn in eqns)
-    if not axes.is_permuted(land) and (row or not looped):
-        return noted("only totals", *eqns)
-    return noted("block", *eqns, operations=operations)
+def block_walk(jaxpr, consts, programs):
+    """The walk of a program that is a block, and the values of its constants; or None.
 
-
-def block_walk(walk, jaxpr, loop, consts, inlined, done):
-    """A walk over a jaxpr with blocks that is over, or None.
-
-    Args:
-      loop: an equation that is to be a part of a block, if any.
-      done: {a jaxpr and its lands: such a walk}, to be used and extended.
+    It is over: all is in one group.
     """
-    axes = Axes(jaxpr, consts)
-    hot = lands_for_blocks(walk, jaxpr, axes, inlined)
-    while hot:
-        key = jaxpr, hot
-        if key not in done:
-            done[key] = BlockWalk(jaxpr, walk.programs, axes, hot)
-            done[key].run()
-        other = done[key]
-        if not (idle := hot - other.lands_that_mix()):
-            return None if loop and loop not in other.folded else other
-        hot -= idle
-    return None
+    closed = ClosedJaxpr(jaxpr, tuple(consts))
+    if not {jit_p, scan_p}.isdisjoint(eqn.primitive for eqn in jaxpr.eqns):
+        # Functions that are called are inlined, be they longer than others may be.
+        with config.override("fusion", config.fusion.but(small_function=CALLED)):
+            closed = simplify(closed)
+    jaxpr = closed.jaxpr
+    try:
+        block = Block(closed)
+    except Unfit as why:
+        for rule in why.args:
+            noted(rule, *jaxpr.eqns)
+        return None
+    walk = Lowering(jaxpr, programs)
+    group = walk.groups.new(block.axes, block.axes or (Axis(1),))
+    group.stores, group.size = block.statements[::-1], block.size
+    group.eqns, walk.stored = dict.fromkeys(jaxpr.eqns), dict.fromkeys(jaxpr.outvars)
+    walk.ask(expressions(block.statements), group)
+    noted("block", *jaxpr.eqns, operations=block.size)
+    return walk, closed.consts
 
 
 def in_blocks(walk, consts):
-    """The walk of a program that may have blocks: with them, if it gives fewer kernels.
+    """The walk of a program that may be a block, and the values of its constants.
 
-    Where all is one kernel with them, nobody has to look at another walk.
+    It is one where that gives fewer kernels.  Where rounds have become a loop, nobody
+    has to look at another walk.
     """
-    if not (config.fusion.enabled and may_move(walk.jaxpr)):
+    jaxpr = walk.jaxpr
+    moves = config.fusion.enabled and may_move(jaxpr)
+    if not (moves and all(map(is_by_element, jaxpr.eqns))):
         return None
-    whole, values, inlined = without_calls(walk.jaxpr, consts)
-    jaxpr, loop = rolled(whole) or (whole, None)
-    done: dict = {}
-    if any(eqn.primitive is scan_p for eqn in jaxpr.eqns):
-        other = block_walk(walk, jaxpr, loop, values, inlined, done)
-        if other and len(other.groups.all) == 1:
-            return in_rounds(other, loop), values
+    found, loop = rolled(jaxpr) or (jaxpr, None)
+    looped = any(eqn.primitive is scan_p for eqn in found.eqns)
+    if looped and (done := block_walk(found, consts, walk.programs)):
+        if loop:
+            equations = len(loop.params["jaxpr"].eqns)
+            noted("rounds", loop, rounds=loop.params["length"], equations=equations)
+        return done
     walk.run()
-    primitives = {eqn.primitive for eqn in walk.jaxpr.eqns}
-    cut = any(why and why[0] in AGAIN for why in walk.stored.values())
-    if cut or consts or not primitives.isdisjoint(for_blocks):
-        for form, scan in dict.fromkeys([(jaxpr, loop), (whole, None)]):
-            other = block_walk(walk, form, scan, values, inlined, done)
-            if other and len(other.groups.all) < len(walk.groups.all) + is_small(other):
-                return in_rounds(other, scan), values
+    again = any(why and why[0] in AGAIN for why in walk.stored.values())
+    if again or consts or not for_blocks.isdisjoint(e.primitive for e in jaxpr.eqns):
+        done = (loop or not looped) and block_walk(jaxpr, consts, walk.programs)
+        # Even if it is no kernel less, a small one need not look into tables.
+        small = done and done[0].groups.all[0].size <= config.fusion.block_elements
+        if done and len(walk.groups.all) > 1 - small:
+            return done
     return walk, consts
-
-
-def is_small(walk):
-    """Whether the blocks of a walk are worth it without a kernel less."""
-    size = sum(group.size for group in walk.groups.all if isinstance(group, Block))
-    return size <= config.fusion.block_elements
-
-
-def in_rounds(walk, loop):
-    """A walk, with a note of the loop that equations of the program have become."""
-    if loop is not None:
-        equations = len(loop.params["jaxpr"].eqns)
-        noted("rounds", loop, rounds=loop.params["length"], equations=equations)
-    return walk
 
 
 loop_rules |= {
     "block": (
         True, "each lane has a few numbers, which are in registers",
-        "block_operations", "block_elements", "block_term", "lone_elements",
-        "lone_row", "short_total",
+        "block_operations", "block_elements",
     ),
     "large block": (
-        False, "it has too many operations to write out", "block_operations",
-        "block_term",
+        False, "it has too many operations to write out", "block_operations"
     ),
-    "only totals": (
-        False, "no numbers change places: it is rows, and their totals", "lone_elements"
-    ),
-    "one lane": (
-        False, "there is one lane, and a loop takes so long a row at once",
-        "lone_row",
-    ),
+    "only totals": (False, "no numbers change places: it is rows, and their totals"),
+    "one lane": (False, "there is one lane, and a loop takes so long a row at once"),
     "large matrix": (
-        False, "a lane has too many numbers for registers", "block_elements",
-        "lone_elements",
+        False, "a lane has too many numbers for registers", "block_elements"
     ),
-    "rounds": (
-        True, "its steps repeat in the program, one by one", "fewest_rounds"
-    ),
+    "large function": (False, "it has too many equations to inline"),
+    "rounds": (True, "its steps repeat in the program, one by one", "fewest_rounds"),
 }  # fmt: skip
-
-
-# The primitives that make it worth while to look for lands.
-for_blocks = {scan_p, iota_p, jit_p}
 other_walks |= {"in_blocks": in_blocks}

@@ -17,60 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_effect
-from ...trace.jit.jit import jit_p
 from ...transform.control_flow.while_and_scan import scan_p
-from ..decisions import loop_rules, noted
-from ..lower.walk import row_of
 from ..settings import config
 from ..simplify.folding import atom_key, freeze
-
-
-def without_calls(jaxpr, consts):
-    """A program with the calls of functions inlined that only compute elements.
-
-    Returns: (the jaxpr, the values of its constants, the results of those calls).
-    """
-    eqns, names, known = [], {}, dict(zip(jaxpr.constvars, consts, strict=True))
-    read = lambda atom: atom if isinstance(atom, Literal) else names.get(atom, atom)
-    for eqn in jaxpr.eqns:
-        eqn = eqn.replace(invars=tuple(map(read, eqn.invars)))
-        if eqn.primitive is jit_p and can_be_inlined(eqn):
-            closed = eqn.params["jaxpr"]
-            inner, values, _ = without_calls(closed.jaxpr, closed.consts)
-            known |= zip(inner.constvars, values, strict=True)
-            made, results = body_of(inner, eqn.invars)
-            eqns += made
-            names |= zip(eqn.outvars, results, strict=True)
-        else:
-            eqns.append(eqn)
-    outvars = tuple(map(read, jaxpr.outvars))
-    jaxpr = jaxpr.replace(constvars=tuple(known), eqns=tuple(eqns), outvars=outvars)
-    return jaxpr, tuple(known.values()), list(names.values())
-
-
-def body_of(jaxpr, args):
-    """(the equations of a jaxpr applied to atoms, the atoms of its results)"""
-    own = dict(zip(jaxpr.invars, args, strict=True))
-    read = lambda atom: atom if isinstance(atom, Literal) else own.get(atom, atom)
-    eqns = []
-    for eqn in jaxpr.eqns:
-        invars = tuple(map(read, eqn.invars))
-        own |= {v: Var(v.aval) for v in eqn.outvars}
-        outvars = tuple(own[v] for v in eqn.outvars)
-        eqns.append(eqn.replace(invars=invars, outvars=outvars))
-    return eqns, list(map(read, jaxpr.outvars))
-
-
-def can_be_inlined(call):
-    """Whether all that a function does can be asked for element by element."""
-    eqns = call.params["jaxpr"].jaxpr.eqns
-    if len(eqns) > config.fusion.largest_call:
-        return noted("large function", call, equations=len(eqns))
-    return all(
-        can_be_inlined(e) if e.primitive is jit_p
-        else e.primitive is scan_p or row_of(e).by_element
-        for e in eqns
-    )  # fmt: skip
 
 
 @dataclass
@@ -273,7 +222,3 @@ def values_before(first, later, new):
         own |= zip(now.outvars, eqn.outvars, strict=True)
     return found
 
-
-loop_rules |= {
-    "large function": (False, "it has too many equations to inline", "largest_call"),
-}
