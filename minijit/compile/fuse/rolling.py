@@ -3,7 +3,7 @@
     for _ in range(10):          # 10 times the same 70 equations, in a row
         m = double_round(m)
 
-    m = scan[length=10](m)       # once these 70, for blocks of `block_loops`
+    m = scan[length=10](m)       # once these 70, for `blocks`
 
 Python unrolls its loops when it is traced, and a function of `jit` that is called ten
 times may be inlined ten times.  Equations that repeat those a *period* before them,
