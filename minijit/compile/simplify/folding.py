@@ -154,12 +154,6 @@ def filled(s, value, out):
     return s.emit(prim.broadcast_in_dim_p, [literal], params, [out])[0]
 
 
-def refilled(s, out, x):
-    """A layout operation on copies of one scalar makes copies of that scalar."""
-    value = uniform(s, x) if s.maker(x, prim.broadcast_in_dim_p) else None
-    return None if value is None else filled(s, value, out)
-
-
 def real(dtype):
     """Whether a dtype is exact or a float, and not complex."""
     return dtype.kind != "c"
@@ -254,7 +248,7 @@ shortcuts |= {"by_rule": by_rule}
 
 
 def transposes(s, out, x, *, permutation):
-    """A transpose that moves nothing, or of a transpose, or of equal elements."""
+    """A transpose that moves nothing, or of a transpose."""
     if permutation == tuple(range(len(permutation))):
         return x
     eqn = s.maker(x, prim.transpose_p)
@@ -262,7 +256,6 @@ def transposes(s, out, x, *, permutation):
         inner = eqn.params["permutation"]
         both = tuple(inner[p] for p in permutation)
         return s.apply(prim.transpose_p, eqn.invars[0], permutation=both)
-    return refilled(s, out, x)
 
 
 rules |= {prim.transpose_p: [transposes]}

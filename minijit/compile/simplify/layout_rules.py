@@ -16,7 +16,7 @@ import math
 from ...trace import dtypes, primitives as prim, slicing
 from ...trace.array import ShapedArray
 from ..pipeline import shortcuts
-from .folding import filled, refilled, rules
+from .folding import filled, rules
 from .known_values import uniform
 
 
@@ -42,7 +42,6 @@ def reshapes(s, out, x, *, new_sizes, dimensions):
     if origin is not None:
         params = {"new_sizes": new_sizes, "dimensions": dims}
         return s.apply(prim.reshape_p, origin, **params)
-    return refilled(s, out, x)
 
 
 def in_same_order(s, x):
@@ -68,23 +67,29 @@ def squeezes(s, out, x, *, dimensions):
     if origin is not None and dims is None:
         params = {"new_sizes": out.shape, "dimensions": None}
         return s.apply(prim.reshape_p, origin, **params)
-    return refilled(s, out, x)
+
+
+def equal_elements(s, out, x, **params):
+    """A layout operation on copies of one scalar makes copies of that scalar."""
+    value = uniform(s, x) if s.maker(x, prim.broadcast_in_dim_p) else None
+    return None if value is None else filled(s, value, out)
 
 
 rules |= {
     prim.broadcast_in_dim_p: [broadcasts],
-    prim.reshape_p: [reshapes],
-    prim.squeeze_p: [squeezes],
+    prim.reshape_p: [reshapes, equal_elements],
+    prim.squeeze_p: [squeezes, equal_elements],
 }
+rules[prim.transpose_p].append(equal_elements)
 
 
 def slices(s, out, x, *, start_indices, limit_indices, strides):
-    """A slice of all there is, or of a slice, or of copies of one scalar."""
+    """A slice of all there is, or of a slice."""
     if x.aval.shape == out.shape:
         return x
     eqn = s.maker(x, prim.slice_p)
     if eqn is None:
-        return refilled(s, out, x)
+        return None
     ones = (1,) * len(out.shape)
     steps = eqn.params["strides"] or ones
     offsets = zip(eqn.params["start_indices"], steps, start_indices, strict=True)
@@ -107,7 +112,6 @@ def reversals(s, out, x, *, dimensions):
         dims = tuple(sorted(set(inner) ^ set(long)))
         origin = eqn.invars[0]
         return s.apply(slicing.rev_p, origin, dimensions=dims) if dims else origin
-    return refilled(s, out, x)
 
 
 def nothing(s, primitive, out, args, params):
@@ -157,8 +161,8 @@ def over_no_axes(s, out, x, *, axes):
 
 
 rules |= {
-    prim.slice_p: [slices],
-    slicing.rev_p: [reversals],
+    prim.slice_p: [slices, equal_elements],
+    slicing.rev_p: [reversals, equal_elements],
     prim.concatenate_p: [concatenations],
     slicing.pad_p: [no_padding],
     slicing.dynamic_slice_p: [fixed_slice],

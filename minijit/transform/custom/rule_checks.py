@@ -173,12 +173,13 @@ class CustomFunction(Generic[Args, Result]):
         except UnexpectedTracerError as error:
             if "custom derivative rule" in str(error):
                 raise
+            what, _, _ = str(error).partition("\n  Instead:")
             raise UnexpectedTracerError(
                 f"{function_name(self.fun)} has a custom derivative rule, which says "
                 f"how to differentiate it by its arguments; but {function_name(f)} "
                 "uses a value from outside that is being differentiated or traced.\n"
                 "  Instead: make that value an argument of both (closure_convert finds "
-                f"such values).\n  What happened: {error}"
+                f"such values).\n  What happened: {what}"
             ) from error
 
     def ask_pair(self, kind, rule, *args):
