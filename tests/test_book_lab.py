@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -28,7 +27,7 @@ from minijit.book.course import HOLE, tasks
 from minijit.book.exercise import exercises
 from minijit.book.grade import solution_text
 from minijit.book.notebook import load, source
-from minijit.book.project import Chapter, find_book
+from minijit.book.project import find_book
 from minijit.book.reader import KERNELS
 
 playwright = pytest.importorskip(
@@ -354,38 +353,3 @@ def test_a_reader_who_writes(clone: Path, reader: tuple[Reader, str]) -> None:
     me.picture("02_skipped", at["set_trace"])
     assert "is kept as" in me.run(check, "%reset 2")
     assert me.errors == []
-
-
-def test_a_chapter_of_kernels(clone: Path, reader: tuple[Reader, str]) -> None:
-    """Run All, an edit that fails and one that works, wrong and right answers.
-
-    Of one alone: `pytest --nbval` runs all of them, and chapter 2 is walked above.
-    """
-    me, url = reader
-    book(clone, "start")
-    chapter = BOOK.chapter("19")
-    me.open(url, f"my_chapters/{chapter.file}")
-    walk(me, chapter, load(clone / "my_chapters" / chapter.file)["cells"])
-    assert me.errors == []
-
-
-def walk(me: Reader, chapter: Chapter, cells: list[dict[str, Any]]) -> None:
-    """Go through an open chapter: its middle build cell, and two of its exercises."""
-    me.run_all()
-    pictures = [i for i, c in enumerate(cells) if "image/png" in str(c.get("outputs"))]
-    me.picture(f"{chapter.id}_figure", pictures[0])
-    builds = [i for i, c in enumerate(cells) if source(c).startswith("%%build")]
-    build = builds[len(builds) // 2]
-    text = source(cells[build])
-    assert "SyntaxError" in me.run(build, f"{text}\n    (")
-    me.picture(f"{chapter.id}_edited", build)
-    assert me.run(build, f"{text}\n# a remark") == ""
-    for one in exercises({"cells": cells})[:2]:
-        check = place(f"%check {one.name}", cells)
-        answer = max(i for i in range(check) if cells[i]["cell_type"] == "code")
-        stub = source(cells[answer])
-        me.run(answer, re.sub(r"(?m)^( *)\.\.\.$", r"\1return 0", stub))
-        assert me.run(check).startswith("✗ not yet")
-        me.run(answer, solution_text(BOOK, chapter, one.name))
-        assert me.run(check).startswith("✓ right\n")
-        me.picture(f"{chapter.id}_{one.name}", answer)

@@ -365,32 +365,6 @@ def test_gather_against_a_loop():
     assert total > 4000
 
 
-def test_scatter_against_a_loop():
-    rng = np.random.default_rng(1)
-    ufuncs = [None, np.add, np.subtract, np.multiply, np.minimum, np.maximum]
-    for _ in range(60):
-        operand, indices, numbers, sizes = gather_case(rng)
-        dims = lax.ScatterDimensionNumbers(*numbers)
-        shape = gathered(operand, indices, numbers, sizes, None).shape
-        updates = rng.integers(-3, 4, shape).astype(np.float32)
-        rest = [i for i in range(updates.ndim) if i not in numbers[0]]
-        view = updates.transpose(rest + list(numbers[0]))
-        for (name, scatter), ufunc in zip(scatters.items(), ufuncs, strict=True):
-            mode = rng.choice(["clip", "drop"])
-            expected = operand.copy()
-            for place, start, fits in windows_of(
-                operand.shape, indices, numbers, sizes
-            ):
-                rows = zip(start, sizes, strict=True)
-                at = tuple(slice(i, i + n) for i, n in rows)
-                new = view[place].reshape(sizes)
-                new = new if ufunc is None else ufunc(expected[at], new)
-                expected[at] = new if fits or mode == "clip" else expected[at]
-            args = map(wrap, (operand, indices, updates))
-            found = scatter(*args, dims, mode=mode)
-            alike(found, expected, (name, mode, numbers))
-
-
 def test_ill_formed_gathers_and_scatters():
     x, i = ShapedArray((3, 4), np.dtype("f4")), ShapedArray((2, 1), np.dtype("i4"))
     good = {

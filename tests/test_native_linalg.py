@@ -89,6 +89,7 @@ calls |= {
     "svd, tall": (lambda x: lax.linalg.svd(x, full_matrices=False), R(5, 3)),
     "svd, values": (lambda x: lax.linalg.svd(x, compute_uv=False), with_nan),
     "schur": (lax.linalg.schur, a),
+    "schur, values": (partial(lax.linalg.schur, compute_schur_vectors=False), a),
     "geqrf": (linalg.geqrf, R(2, 3, 5)),
     "householder": (lax.linalg.householder_product, R(2, 5, 3), R(2, 3) / 4),
     "hessenberg": (lax.linalg.hessenberg, a),

@@ -21,7 +21,7 @@ from minijit.transform.derivatives import linearize, transpose
 
 pytestmark = pytest.mark.chapter(22)
 
-LEVELS = 8
+LEVELS = 6
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ import minijit.numpy as jnp
 from minijit.compile.decisions import decisions_about
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.check import check_program
-from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op
+from minijit.compile.loops.expressions import Axis, Load, as_index, op
 from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.loops.statements import (
-    For, Kernel, Program, Store, nested, statements,
+    For, Store, statements,
 )
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import panels
@@ -240,41 +240,6 @@ def test_each_element_is_read_and_written_once(shape, small_tiles):
     else:
         # The last blocks overlap those before them.
         assert (read >= 1).all() and read.sum() <= 1.9 * read.size
-
-
-def s4(straight):
-    """One read, three results; some of them are not transposed."""
-    b, r, c = 2, 32, 48
-    axes = Axis(b), Axis(c), Axis(r)
-    i, j, k = axes
-    x = Buffer("x", (b, r, c), F32)
-    stores, outputs = [], []
-    for n, name in enumerate(("silu", "twice", "more")):
-        shape, index = ((b, r, c), (i, k, j)) if n in straight else ((b, c, r), axes)
-        out = Buffer(name, shape, F32)
-        element = Load(x, (i, k, j))
-        value = op("add", op("mul", element, element), Const(n + 1, F32))
-        stores.append(Store(out, index, value))
-        outputs.append(out)
-    kernel = Kernel("k0", nested(axes, stores))
-    return Program("s4", (x,), tuple(outputs), (), (), (kernel,))
-
-
-@pytest.mark.parametrize("straight", [(), (2,), (1, 2), (0, 1, 2)])
-def test_some_results_transposed(straight, small_tiles):
-    program = check_program(s4(straight))
-    x = numbers((2, 32, 48)) / 50
-    want = []
-    for n in range(3):
-        y = x * x + np.float32(n + 1)
-        want.append(y if n in straight else y.swapaxes(1, 2))
-    agree(program, [x], want)
-    assert len(panels_in(program)) == (len(straight) < 3)
-    counts = counts_of(program, x)
-    for buffer in program.outputs:
-        assert (counts[buffer] == 1).all()
-    # What is stored as it was read is computed from a tile that is in the cache.
-    assert counts[program.inputs[0]].max() <= 2
 
 
 @pytest.mark.chapter(20)

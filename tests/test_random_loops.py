@@ -335,7 +335,7 @@ def compare(program, name, backend):
         mj.clear_caches()
 
 
-@quick(20)
+@quick(14)
 @given(programs, st.sampled_from([*each, *together]))
 def test_gradient_is_that_of_the_unrolled_program(program, name):
     compare(program, name, "eval")

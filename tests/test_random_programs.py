@@ -360,7 +360,7 @@ def test_integers_wrap_at_their_limits():
     """
     random = np.random.default_rng(0)
     with minijit.enable_x64(True):
-        for k in range(80):
+        for k in range(60):
             dtype = ["int64", "int64", "uint64", "int32", "uint8"][k % 5]
             f, steps = random_integers(random, dtype)
             x = np.array(limits(dtype), dtype)

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.chapter(22)
 STEPS = 8
 
 _init, _apply = stax.serial(
-    stax.Dense(1024),
+    stax.Dense(256),
     stax.elementwise(jnp.tanh),
-    stax.Dense(1024),
+    stax.Dense(256),
     stax.elementwise(jnp.tanh),
     stax.Dense(1),
 )

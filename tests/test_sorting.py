@@ -187,28 +187,3 @@ def test_bad_arguments():
     refused(ValueError, "got k=5 with shape=\\(3, 4\\)", top_k, x, 5)
     refused(ValueError, "must be nonnegative, got -1", top_k, x, -1)
     refused(ValueError, "complex", top_k, wrap(np.zeros(3, np.complex64)), 1)
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("dtype", names)
-def test_jax_agrees_bit_for_bit(dtype):
-    pytest.importorskip("jax")
-    from jax import lax
-
-    x = random(dtype, (5, 6))
-    y = random("int8", (5, 6))
-    payload = np.arange(30, dtype=np.int32).reshape(5, 6)
-    cases = [((x,), 1), ((x, payload), 1), ((y, x, payload), 2)]
-    for (args, num_keys), dimension in zip(cases, (0, -1, 0), strict=True):
-        params = {"dimension": dimension, "num_keys": num_keys}
-        found = sort(tuple(map(wrap, args)), **params)
-        for ours, theirs in zip(found, lax.sort(args, **params), strict=True):
-            assert ours.dtype == theirs.dtype
-            assert np.array_equal(bits(ours), bits(theirs)), (params, len(args))
-    # Of long rows only what belongs to the largest is sorted.
-    long = random(dtype, (3, 900))
-    largest = [(x, 3, 0), (x, 4, -1), (long, 9, -1), (long.T, 9, 0)]
-    for x, k, axis in [] if dtype == "complex64" else largest:
-        theirs = lax.top_k(x, k, axis=axis)
-        for a, b in zip(top_k(wrap(x), k, axis=axis), theirs, strict=True):
-            assert a.dtype == b.dtype and np.array_equal(bits(a), bits(b)), (k, axis)

@@ -357,7 +357,7 @@ def compose(m, name, steps):
 
 def draw(name):
     rng = random.Random(name)
-    return [rng.choices([*transformations], k=depth) for depth in (1, 2, 2, 3)]
+    return [rng.choices([*transformations], k=depth) for depth in (2, 3)]
 
 
 @pytest.mark.chapter(9)
