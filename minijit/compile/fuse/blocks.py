@@ -341,8 +341,17 @@ def is_by_element(eqn):
         return row_of(eqn).by_element and not has_effect(eqn)
     if len(inner.eqns) > CALLED:
         return noted("large function", eqn)
-    stays = any(stays(eqn) for stays in stay_calls)
+    # A loop in a loop is no block: to find out later costs each level all below it.
+    stays = any(stays(eqn) for stays in stay_calls) or kind is scan_p and loops(inner)
     return not stays and all(map(is_by_element, inner.eqns))
+
+
+def loops(closed):
+    """Whether a program has a loop, or calls one that has."""
+    return any(
+        e.primitive is scan_p or e.primitive is jit_p and loops(e.params["jaxpr"])
+        for e in closed.eqns
+    )
 
 
 def block_walk(jaxpr, consts, programs):

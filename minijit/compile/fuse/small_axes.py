@@ -39,7 +39,8 @@ class Axes:
 
     def __init__(self, jaxpr):
         # Axes that are one make up a set: {(variable, number): one above it in its set}
-        self.above, self.mixed, self.vars, self.permuted = {}, set(), {}, set()
+        self.above, self.mixed, self.permuted = {}, set(), set()
+        self.vars = dict.fromkeys((*jaxpr.constvars, *jaxpr.invars))
         self.read(jaxpr)
         mixed = set(map(self.of, self.mixed))
         self.small = {
