@@ -16,8 +16,9 @@ x = np.linspace(-1, 1, 103, dtype="f4")
 
 
 def small_caches():
-    """As if the caches held a hundred bytes."""
-    return config.override("fusion", config.fusion.but(worth_lanes=100, lane_block=64))
+    """As if the caches held a hundred bytes, and registers a few numbers."""
+    few = dict(worth_lanes=100, lane_block=64, block_elements=4)
+    return config.override("fusion", config.fusion.but(**few))
 
 
 @pytest.fixture(autouse=True)

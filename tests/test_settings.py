@@ -41,7 +41,7 @@ def convolution(image, kernel):
 
 part = jax.jit(rounds)
 square, matrices = ones(4, 4), ones(9, 4, 4)
-image, wide, narrow = ones(2, 8, 9, 9), ones(16, 8, 3, 3), ones(2, 8, 3, 3)
+image, wide = ones(2, 8, 9, 9), ones(16, 8, 3, 3)
 
 
 def long_loop(x):
@@ -50,14 +50,6 @@ def long_loop(x):
 
 def decay(x):
     return lax.fori_loop(0, 9, lambda i, c: c * 0.5 + i, x)
-
-
-def factors(x):
-    return lax.fori_loop(0, 9, lambda i, c: c @ jnp.linalg.cholesky(c), x)
-
-
-def many(x):
-    return jnp.concatenate([x * i for i in range(20)])
 
 
 @jax.jit
@@ -69,12 +61,6 @@ def chain(x):
 
 def views(x):
     return tuple(x.reshape(n, -1).sum(0) for n in (2, 3, 4, 5, 6))
-
-
-def turns(x):
-    for _ in range(5):
-        x = jnp.roll(jnp.sin(x) + 1, 1) * x
-    return x
 
 
 def backwards(x):
@@ -101,15 +87,12 @@ cases = {
     "fewest_totals": (lambda x: x.sum(0), [ones(40, 6)], 4),
     "rows_at_once": (lambda x: x.sum(0), [ones(3, 40)], 2),
     "row_piece": (lambda x: x.sum(0), [ones(9, 4000)], 64),
-    "shortest_row": (lambda x: x.sum(0), [ones(9, 1500)], 99),
     "part_total": (lambda x: x.sum(), [ones(1000)], 100, {"shortest_part": 16}),
     "most_parts": (
         lambda x: x.sum(), [ones(1000)], 4, {"shortest_part": 16, "part_total": 100}
     ),
     "shortest_part": (lambda x: x.sum(), [ones(1000)], 500, {"part_total": 100}),
     "terms_aside": (lambda x, y: jnp.exp(x @ y), [ones(99, 8), ones(8)], 1),
-    "totals_aside": (lambda x, y: jnp.exp(x @ y), [ones(99, 8), ones(8)], 8),
-    "most_ranges": (lambda x: jnp.concatenate([x, x + 1]), [ones(9)], 1),
     "one_range": (lambda x: jnp.concatenate([x, x + 1]), [ones(9)], 1),
     "panel_from": (lambda x: x.T * 2, [ones(64, 64)], 0),
     "panel_row": (lambda x: x.T * 2, [ones(64, 64)], 128, {"panel_from": 0}),
@@ -121,30 +104,21 @@ cases = {
         lambda x: x.transpose(0, 2, 1) * 2, [ones(2, 300, 300)], 0, {"panel_from": 0}
     ),
     "reuse_bytes": (lambda x: (x @ x * 2) @ x, [square], 0, {"small_product": 0}),
-    "fewest_rounds": (rounds, [square], 9),
     "small_product": (lambda x: x @ x, [square], 0),
     "half_products": (lambda x: x @ x, [jnp.ones((99, 99), "float16")], True),
     "call_cost": (lambda x, y: x @ y, [ones(99, 99)] * 2, 9.0),
     "product_cost": (lambda x, y: x @ y, [ones(99, 99)] * 2, 9.0),
     "kernel_cost": (lambda x, y: (x @ y).T + 1, [ones(99, 99)] * 2, 9e9),
     "copy_cost": (lambda x, y: (x @ y).T + 1, [ones(99, 99)] * 2, 9e9),
-    "short_part": (many, [ones(4)], 1),
-    "lanes_at_once": (jax.vmap(rounds), [matrices], 4),
-    "fewest_columns": (convolution, [image, wide], 99,
-                       {"direct_convolutions": False, "small_product": 0}),
     "largest_loop": (long_loop, [ones(9)], 1),
     "lane_block": (decay, [ones(999)], 99, {"worth_lanes": 0}),
     "worth_lanes": (decay, [ones(999)], 0, {"lane_block": 99}),
     "tile_rows": (jnp.dot, [ones(24, 40), ones(40, 24)], 2),
-    "tile_bytes": (jnp.dot, [ones(24, 40), ones(40, 24)], 32),
-    "tile_overlap": (jnp.dot, [ones(24, 40), ones(40, 24)], 1),
     "tile_work": (jnp.dot, [ones(24, 40), ones(40, 24)], 1 << 30),
     "fewest_lanes": (convolution, [image, wide], 99, {"small_product": 0}),
-    "most_shifts": (convolution, [image, narrow], 1, {"small_product": 0}),
     "stack_bytes": (long_loop, [ones(9)], 0),
     "held_carries": (backwards, [ones(9)], 1),
     "between_looks": (decay, [ones(99)], 99),
-    "small_matrix": (factors, [square], 0),
     "direct_convolutions": (convolution, [image, wide], False, {"small_product": 0}),
 }  # fmt: skip
 
@@ -189,10 +163,6 @@ def by_text(found):
 # What a program is simplified to: (function, arguments, another value).
 simpler = {
     "small_constant": (lambda x: x + jnp.arange(4.0) * 3, [ones(4)], 1),
-    "most_pieces": (
-        lambda x: lax.dynamic_update_slice(jnp.concatenate([x, x * 2, x]), x, (2,)),
-        [ones(2)], 1,
-    ),
 }  # fmt: skip
 
 

@@ -26,7 +26,6 @@ class Settings:
       small_constant: constants of at most so many elements are looked into, and
         computed, while a program is simplified.
       small_function: a function of at most so many equations is inlined at each call.
-      most_pieces: an update of an array that has more pieces changes it where it lies.
       cheap: what costs fewer additions than this may be computed several times.
       cheap_in_all: as often as all of them cost so many additions at most.
       row_bytes: how large the rows are in all that a kernel keeps to itself, on the
@@ -44,16 +43,11 @@ class Settings:
       rows_at_once: how many rows are added at once, so that an accumulator is read and
         written less often.
       row_piece: bytes of accumulators side by side: half of a first cache.
-      shortest_row: a row is cut for several cores, into pieces that are not shorter
-        than so many elements.
       part_total: a total of fewer terms than these has one part.
       most_parts, shortest_part: into how many parts a total is cut at most, or within
         a loop a product; and how many terms a part of a total has at least.
       terms_aside: functions as `exp` have a loop of their own, apart from the totals
         computed with them, if these have at most so many terms for each function.
-      totals_aside: so many totals are kept for that loop at once.
-      most_ranges: into how many ranges a loop is cut at most, where conditions on its
-        axis change, as for the parts of a concatenation.
       one_range: the outermost loop of a kernel is not cut if it has more steps than
         these, for several cores.
       panel_from: arrays of fewer bytes are in the first cache, where any order of loops
@@ -68,9 +62,6 @@ class Settings:
       reuse_bytes: an array of fewer bytes is not stored over: two such arrays fit into
         the cache, and a kernel that reads one and writes another serves for more of
         them.
-      fewest_rounds: equations that a program repeats become a loop if they repeat so
-        many times.  So many kernels that differ in numbers only are one, with these for
-        arguments.
       small_product: products of matrices with at most so many multiplications are loops
         of our own.
       half_products: whether products take floats of 16 bits, as those of a GPU
@@ -79,32 +70,20 @@ class Settings:
         where a product is worth a copy of a matrix: a call of a product, each of its
         multiplications, a kernel, and each number that it copies.  An operation of a
         kernel takes as long as a multiplication, where threads are asked to help.
-      short_part: parts of an array that lie in pieces of fewer elements are stored by
-        one kernel, if there are many.
-      lanes_at_once: so many lanes of a loop in registers go side by side: as many
-        numbers of 32 bits as a vector has.
-      fewest_columns: a convolution that gives fewer channels is no product of patches.
       largest_loop: a loop of more kernels and calls in a step is left to Python: it
         would compile for longer than it saves.
       lane_block, worth_lanes: bytes of a loop's state that a block of lanes has, which
         goes through all steps, and from how many bytes of it on there are such blocks.
       few_steps: a loop of fewer steps is not the outermost one of a kernel with panels,
         for several cores, if another can be; and on a GPU it has no tiles.
-      tile_rows, tile_bytes: sums of products go on in tiles of registers, of so many
-        rows, and so many bytes in each row.
-      tile_overlap: tiles are narrower if more than one column in so many would be
-        computed twice.
+      tile_rows: sums of products go on in tiles of registers, of so many rows.
       tile_work: fewer products than these, in one nest of loops, are not worth tiles.
       fewest_lanes: a row of a tile has at least so many numbers, or half as many if
         no row has more.
-      most_shifts: a convolution to fewer features than that is a product of each place
-        with the whole kernel, shifted and added, if the kernel has at most so many
-        places.
       stack_bytes: arrays within a loop are on the stack, as long as it has room for
         them in so many bytes.
       held_carries: more carries than these, which a loop goes back to, are held in
         tables that grow.
-      small_matrix: decompositions of matrices of so many rows are loops of our own.
       direct_convolutions: whether convolutions run in such tiles, if they have a few
         features, and not as products of matrices of patches.
       between_looks: a loop looks for signals, such as that of Ctrl-C, after about so
@@ -132,7 +111,6 @@ class Settings:
     most_buffers: int = 16
     small_constant: int = 256
     small_function: int = 16
-    most_pieces: int = 16
     cheap: int = 8
     cheap_in_all: int = 32
     row_bytes: int = 1 << 18
@@ -143,13 +121,10 @@ class Settings:
     fewest_totals: int = 8
     rows_at_once: int = 4
     row_piece: int = 1 << 14
-    shortest_row: int = 256
     part_total: int = 1 << 18
     most_parts: int = 64
     shortest_part: int = 1 << 14
     terms_aside: int = 1024
-    totals_aside: int = 64
-    most_ranges: int = 8
     one_range: int = 1 << 15
     panel_from: int = 1 << 15
     panel_row: int = 1 << 12
@@ -158,29 +133,21 @@ class Settings:
     stream_row: int = 1 << 8
     stream_read: int = 1 << 11
     reuse_bytes: int = 1 << 14
-    fewest_rounds: int = 3
     small_product: int = 1 << 15
     half_products: bool = False
     call_cost: float = 250.0
     product_cost: float = 0.02
     kernel_cost: float = 1000.0
     copy_cost: float = 1.0
-    short_part: int = 64
-    lanes_at_once: int = 16
-    fewest_columns: int = 4
     largest_loop: int = 400
     lane_block: int = 1 << 15
     worth_lanes: int = 1 << 19
     few_steps: int = 8
     tile_rows: int = 8
-    tile_bytes: int = 128
-    tile_overlap: int = 6
     tile_work: int = 1 << 12
     fewest_lanes: int = 8
-    most_shifts: int = 64
     stack_bytes: int = 1 << 16
     held_carries: int = 16
-    small_matrix: int = 16
     direct_convolutions: bool = True
     between_looks: int = 1 << 26
     few_threads: int = 1 << 11

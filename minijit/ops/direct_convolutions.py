@@ -27,6 +27,7 @@ from ..compile.lower.walk import Elements, lower_rules
 from ..compile.pipeline import expansions
 from ..compile.schedule.register_tiles import tile_of
 from ..compile.schedule.shared_loops import barriers
+from ..compile.schedule.side_by_side import LANES
 from ..compile.settings import config
 from ..trace import primitives as lax, slicing
 from ..trace.core import Primitive
@@ -36,6 +37,10 @@ from .barriers import optimization_barrier, optimization_barrier_p
 from .convolution import (
     ConvDimensionNumbers, conv_general_dilated, conv_general_dilated_p, conv_lower,
 )
+
+
+# A convolution with a kernel of more places is no sum of shifted products.
+MOST_SHIFTS = 64
 
 
 def is_plain(eqn):
@@ -195,15 +200,15 @@ def has_shifts(eqn):
     shifts = features * places * image.size * (each + copy / channels)
     patches = terms * (features * each + copy)
     wide = 2 * features >= settings.fewest_lanes
-    tiles = terms * each * settings.lanes_at_once if wide else patches
-    here = 2 * features < settings.lanes_at_once and shifts < min(tiles, patches)
-    here = here and places <= settings.most_shifts
+    tiles = terms * each * LANES if wide else patches
+    here = 2 * features < LANES and shifts < min(tiles, patches)
+    here = here and places <= MOST_SHIFTS
     here = here and terms * features > settings.small_product
     costs = {"shifts": round(shifts), "otherwise": round(min(tiles, patches))}
     return noted("shifts" if here else "no shifts", eqn, places=places, **costs)
 
 
-choices = "fewest_lanes", "most_shifts", "small_product", "product_cost", "copy_cost"
+choices = "fewest_lanes", "small_product", "product_cost", "copy_cost"
 loop_rules |= {
     "shifts": (True, "its products of each place are shifted and added", *choices),
     "no shifts": (False, "it is no sum of shifted products", *choices),

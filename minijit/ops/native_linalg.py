@@ -27,7 +27,6 @@ from ..compile.loops.statements import Call, For, If
 from ..compile.lower.calls import add_call, whole_atom
 from ..compile.lower.walk import Statements
 from ..compile.pipeline import row_choosers
-from ..compile.settings import config
 from ..run.lapack import lapack
 from . import linalg
 from .linalg import cholesky_p, lu_p, triangular_solve_p
@@ -599,16 +598,19 @@ rows = {
     linalg.tridiagonal_solve_p: tridiagonal_solve,
 }
 
+# Decompositions of matrices of so many rows are loops of our own.
+SMALL = 16
+
 loop_rules |= {
-    "elements": (True, "so few elements are quicker in loops", "small_matrix"),
-    "routine": (False, "a matrix of so many rows is one for LAPACK", "small_matrix"),
+    "elements": (True, "so few elements are quicker in loops"),
+    "routine": (False, "a matrix of so many rows is one for LAPACK"),
 }
 
 
 def build(builder, call, places):
     """A decomposition of each matrix of a batch."""
     primitive, shape = kind_of(call), call.inputs[0].shape
-    small = max(shape[-2:]) <= config.fusion.small_matrix
+    small = max(shape[-2:]) <= SMALL
     rule = "elements" if small else "routine"
     if primitive in builders and noted(rule, call, rows=max(shape[-2:])):
         builders[primitive](builder, call, places)

@@ -33,6 +33,8 @@ from ..transform.equations import everywhere
 from .convolution import conv_general_dilated_p
 
 patches_p = Primitive("patches")
+# A convolution that gives fewer channels is no product of patches.
+FEWEST = 4
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,7 @@ def is_product(eqn):
     same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
     floats = same and out.aval.dtype in (FLOAT32, np.float64)
     work = out.aval.size * each
-    limits, large = config.fusion, is_large(eqn)
-    wide = features >= limits.fewest_columns and each > 1
+    wide, large = features >= FEWEST and each > 1, is_large(eqn)
     if not (floats and groups == 1 and lhs.aval.size):
         return False
     rule = "patches" if wide and large else "no patches"
@@ -119,12 +120,11 @@ def is_product(eqn):
 
 loop_rules |= {
     "patches": (
-        True, "it is a product of matrices of patches", "fewest_columns",
-        "small_product", "direct_convolutions",
+        True, "it is a product of matrices of patches", "small_product",
+        "direct_convolutions",
     ),
     "no patches": (
-        False, "so small a convolution is no product of patches", "fewest_columns",
-        "small_product",
+        False, "so small a convolution is no product of patches", "small_product"
     ),
 }  # fmt: skip
 

@@ -180,8 +180,8 @@ class Step(Lane):
     def element(self, var, index):
         if var in self.fold.given:
             return self.fold.argument(self.fold.given[var], index)
-        if var not in self.made or self.made[var].primitive is scan_p:
-            raise Unfit  # a table, or a loop in a loop
+        if var not in self.made:
+            raise Unfit  # a table that is not looked into
         return super().element(var, index)
 
 
@@ -318,6 +318,8 @@ class Block:
 
     def fold(self, eqn):
         if eqn not in self.folds:
+            if not any(map(self.mixing.small.get, eqn.outvars)):
+                raise Unfit  # no matrix: as a native loop it looks for signals
             self.folds[eqn] = Fold(self, eqn, self.lane)
         return self.folds[eqn]
 
@@ -334,24 +336,20 @@ class Block:
 AGAIN, for_blocks = {"recompute", "large kernel", "total"}, {iota_p, jit_p, scan_p}
 
 
-def is_by_element(eqn):
-    """Whether all that an equation does can be asked for element by element."""
+def is_by_element(eqn, looped=False):
+    """Whether all that an equation does can be asked for element by element.
+
+    Args:
+      looped: whether it stands in a loop: a loop in a loop is no block.
+    """
     kind, inner = eqn.primitive, eqn.params.get("jaxpr")
     if kind not in (jit_p, scan_p):
         return row_of(eqn).by_element and not has_effect(eqn)
     if len(inner.eqns) > CALLED:
         return noted("large function", eqn)
-    # A loop in a loop is no block: to find out later costs each level all below it.
-    stays = any(stays(eqn) for stays in stay_calls) or kind is scan_p and loops(inner)
-    return not stays and all(map(is_by_element, inner.eqns))
-
-
-def loops(closed):
-    """Whether a program has a loop, or calls one that has."""
-    return any(
-        e.primitive is scan_p or e.primitive is jit_p and loops(e.params["jaxpr"])
-        for e in closed.eqns
-    )
+    if any(stays(eqn) for stays in stay_calls) or looped and kind is scan_p:
+        return False
+    return all(is_by_element(e, looped or kind is scan_p) for e in inner.eqns)
 
 
 def block_walk(jaxpr, consts, programs):
@@ -422,6 +420,6 @@ loop_rules |= {
         False, "a lane has too many numbers for registers", "block_elements"
     ),
     "large function": (False, "it has too many equations to inline"),
-    "rounds": (True, "its steps repeat in the program, one by one", "fewest_rounds"),
+    "rounds": (True, "its steps repeat in the program, one by one"),
 }  # fmt: skip
 other_walks |= {"in_blocks": in_blocks}

@@ -18,8 +18,11 @@ import numpy as np
 
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_effect
 from ...transform.control_flow.while_and_scan import scan_p
-from ..settings import config
 from ..simplify.folding import atom_key, freeze
+
+
+# Equations that repeat fewer times stay as they are.
+FEWEST = 3
 
 
 @dataclass
@@ -55,13 +58,12 @@ def find_rounds(jaxpr):
         key = eqn.primitive, freeze(eqn.params), tuple(map(same, eqn.invars))
         kinds.append(numbers.setdefault(key, len(numbers)))
     kinds, best = np.array(kinds), (0, 0, 0)
-    fewest = config.fusion.fewest_rounds
-    for period in range(1, len(kinds) // fewest + 1):
+    for period in range(1, len(kinds) // FEWEST + 1):
         begin, length = longest_run(kinds[period:] == kinds[:-period])
         if length > best[0] + period:
             best = length, begin, period
     length, begin, period = best
-    if not length or length < period * (fewest - 1):
+    if not length or length < period * (FEWEST - 1):
         return None
     numbered = enumerate(jaxpr.eqns)
     made = {v: (i, k) for i, e in numbered for k, v in enumerate(e.outvars)}

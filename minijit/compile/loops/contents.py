@@ -25,6 +25,15 @@ def stores_in(body):
     return [stmt for stmt in statements(body) if isinstance(stmt, Store)]
 
 
+def counted(body, times=1):
+    """Pairs (statement, how often it runs at most) of all of them, and those inside."""
+    for stmt in body:
+        yield stmt, times
+        steps = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
+        for inner in stmt.bodies():
+            yield from counted(inner, times * steps)
+
+
 def stored_in(body):
     """The buffers that statements and those inside them store into."""
     return {store.buffer for store in stores_in(body)}

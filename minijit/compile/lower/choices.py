@@ -26,6 +26,10 @@ from .elements import affine, compute, one_operation, reduced_index, widen
 from .walk import Elements, Operand, Statements, lower_rules, new_axis
 
 
+# Parts of an array that lie in pieces of fewer elements are stored by one kernel.
+SHORT_PART = 64
+
+
 def integer_pow(out, index, x, *, y):
     """By squaring, as the eval rule does it."""
     result = by_squaring(widen(x[index]), abs(y), partial(op, "mul"))
@@ -130,14 +134,13 @@ class Chunk:
     def takes(self, shape, reads, dim):
         """Whether another part may come to these."""
         limits, buffers = config.fusion, len(self.reads | reads) + 1
-        short = math.prod(shape[dim:]) < limits.short_part
+        short = math.prod(shape[dim:]) < SHORT_PART
         return shape == self.shape and short and buffers <= limits.most_buffers
 
 
 loop_rules |= {
     "parts of an array": (
-        True, "its many parts are stored, a few shapes by a kernel", "short_part",
-        "most_buffers",
+        True, "its many parts are stored, a few shapes by a kernel", "most_buffers"
     ),
 }  # fmt: skip
 

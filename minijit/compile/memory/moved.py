@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+from ..loops.contents import counted
 from ..loops.expressions import Expr, Load
 from ..loops.graphs import substitute
 from ..loops.statements import For, If, Let, Start, Step, Store
@@ -34,15 +35,12 @@ class Known:
         return self.value
 
 
-def stores_of(body, times=1):
+def stores_of(body):
     """{buffer: how many numbers statements store into it at most}"""
-    found = Counter()
-    for stmt in body:
+    found: Counter = Counter()
+    for stmt, times in counted(body):
         if isinstance(stmt, Store):
             found[stmt.buffer] += times
-        most = times * (stmt.axis.bounds[1] + 1) if isinstance(stmt, For) else times
-        for inner in stmt.bodies():
-            found += stores_of(inner, most)
     return found
 
 

@@ -33,12 +33,7 @@ from ..loops.statements import (
     Call, For, If, Kernel, Let, Store, expressions, nested, statements,
 )
 from ..schedule.place import placed
-from ..schedule.shared_loops import after_loop, without
-
-
-def loaded_by(exprs):
-    """The buffers that expressions load from."""
-    return {e.buffer for e in postorder(exprs) if isinstance(e, Load)}
+from ..schedule.shared_loops import after_loop, loaded_buffers, without
 
 
 def copied_by(stmt):
@@ -52,7 +47,7 @@ def copied_by(stmt):
 def read_by(step):
     """The buffers that a kernel or call reads."""
     if isinstance(step, Kernel):
-        return loaded_by(expressions(step.body))
+        return loaded_buffers(step.body)
     return {view.buffer for view in step.inputs}
 
 

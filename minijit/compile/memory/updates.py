@@ -12,21 +12,18 @@ looks for an order of the steps in which they have.
     with_reuse(program).copies          # which copies are left, and why
 """
 
-import math
 from dataclasses import dataclass, replace
-from operator import mul
 
 from ..loops.buffers import Buffer
-from ..loops.contents import stores_in
-from ..loops.statements import Kernel, after_pass
+from ..loops.contents import counted
+from ..loops.statements import Kernel, Store, after_pass
 from ..settings import config
 from .arena import own_memory
 from .in_place import (
     covers, elementwise, with_kernels_in_place, with_results_in_arguments,
 )
 from .overwriting import (
-    Names, Overwriting, axes_around, carries_of, copied_by, dependences, read_by,
-    written_by,
+    Names, Overwriting, carries_of, copied_by, dependences, read_by, written_by,
 )
 
 
@@ -127,10 +124,8 @@ def rejoined(body):
 
 def is_short(kernel):
     """Whether a kernel writes a few numbers, and reads nothing that it writes."""
-    stores = stores_in(kernel.body)
-    around = [axes_around(kernel.body, store) for store in stores]
-    steps = [math.prod(axis.bounds[1] + 1 for axis in axes) for axes in around]
-    sizes = map(mul, steps, (s.buffer.dtype.itemsize for s in stores))
+    sizes = (times * stmt.buffer.dtype.itemsize for stmt, times in counted(kernel.body)
+             if isinstance(stmt, Store))  # fmt: skip
     short = sum(sizes) < config.fusion.reuse_bytes
     return short and not written_by(kernel) & read_by(kernel)
 

@@ -14,14 +14,16 @@ from dataclasses import dataclass, fields, replace
 
 from ..decisions import in_bounds, loop_rules, noted
 from ..loops.check import LoopTypeError, check_program
-from ..loops.expressions import Load, Reduce
+from ..loops.contents import counted, loads_of, stores_in, totals_in
+from ..loops.expressions import Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import For, Kernel, Program, Store, expressions, statements
+from ..loops.kernel_buffers import used_buffers
+from ..loops.statements import For, Kernel, Program, expressions, statements
 from ..loops.text import Writer
 from ..pipeline import rewrites
 from ..settings import Settings, config
 from .machine import Machine
-from .nests import stride_along
+from .nests import count_of, stride_along
 from .place import place
 from .placing_rules import arrange, prepared
 
@@ -111,7 +113,7 @@ def by_themselves(program, machine, every=False):
     kernels = [k for k in kernels if every or may_matter(k, machine)]
     uses = Counter(b for step in program.body for b in touched(step)) if kernels else {}
     for kernel in kernels:
-        stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
+        stores = stores_in(kernel.body)
         stored = {s.buffer: None for s in stores if s.buffer.space == "global"}
         read = (b for b in touched(kernel) if b.space == "global" and b not in stored)
         temps = tuple(b for b in stored if b in program.temps and uses[b] == 1)
@@ -135,12 +137,10 @@ def may_matter(kernel, machine):
     loops = [s for s in inside if isinstance(s, For)]
     if not loops:
         return False
-    stores = [s for s in inside if isinstance(s, Store)]
-    exprs = postorder(expressions(kernel.body))
-    totals = [e for e in exprs if type(e) is Reduce]
+    stores, totals = stores_in(kernel.body), totals_in(kernel.body)
     # Does memory run along the innermost loops?
     inner = [*(e.axes[-1] for e in totals), loops[-1].axis]
-    places = (*stores, *(e for e in exprs if type(e) is Load))
+    places = (*stores, *loads_of(kernel.body))
     along = ([stride_along(place, axis) for axis in inner] for place in places)
     crossed = not all(next(filter(None, each), 0) in (0, 1) for each in along)
     # A step that crosses it may move a whole line of memory.
@@ -151,26 +151,16 @@ def may_matter(kernel, machine):
     return len(stores) > 1 or bool(totals) or len(loops) > 1 and crossed
 
 
-def steps_of(body, times=1, seen=None):
-    """How many elements statements compute, the terms of their totals too, each once.
-
-    Args:
-      seen: the expressions that are counted already, to be extended.
-    """
-    found, seen = 0, set() if seen is None else seen
-    for stmt in body:
-        if isinstance(stmt, For):
-            found += steps_of(stmt.body, times * (stmt.axis.bounds[1] + 1), seen)
-            continue
-        terms, new = 1, postorder(stmt.uses(), seen)
-        seen.update(new)
-        for e in new:
-            if type(e) is Reduce:
-                here = 1
-                for axis in e.axes:
-                    here *= axis.bounds[1] + 1 if axis.kind == "reduce" else 1
-                terms += here
-        found += times * terms + sum(steps_of(b, times, seen) for b in stmt.bodies())
+def steps_of(body):
+    """How many elements statements compute, and terms of their totals, each once."""
+    found, seen = 0, set()
+    for stmt, times in counted(body):
+        if not isinstance(stmt, For):
+            new = postorder(stmt.uses(), seen)
+            seen.update(new)
+            totals = (e.axes for e in new if type(e) is Reduce)
+            terms = (count_of(a for a in axes if a.kind == "reduce") for axes in totals)
+            found += times * (1 + sum(terms))
     return found
 
 
@@ -290,9 +280,7 @@ def touched(step):
     if type(step) is not Kernel:
         views = (*step.inputs, *step.outputs) if hasattr(step, "inputs") else ()
         return {view.buffer for view in views}
-    stores = {s.buffer for s in statements(step.body) if isinstance(s, Store)}
-    loads = (e for e in postorder(expressions(step.body)) if type(e) is Load)
-    return stores | {e.buffer for e in loads}
+    return set().union(*used_buffers(step.body))
 
 
 def with_candidates(program, chosen):

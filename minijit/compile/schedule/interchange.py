@@ -48,6 +48,8 @@ quick = {"add", "sub", "mul", "neg", "abs", "max", "min", "select", "convert"}
 quick |= comparisons
 # So many steps, of several rows each, of a long sum are added up in float32.
 SHARE = 128
+# A row is cut for several cores, into pieces that are not shorter than that.
+SHORTEST = 256
 
 
 def interchanged(body):
@@ -117,8 +119,7 @@ loop_rules |= {
         "rows_at_once",
     ),
     "pieces": (
-        True, "a piece of a row at a time stays in the first cache", "row_piece",
-        "shortest_row",
+        True, "a piece of a row at a time stays in the first cache", "row_piece"
     ),
 }  # fmt: skip
 
@@ -128,7 +129,7 @@ def longest_piece(count, size):
     settings, cores = config.fusion, Machine.in_force().cores
     # For several cores there are two pieces for each, where they are not too short.
     share = -(-count // (2 * cores if cores > 1 else 1))
-    return min(settings.row_piece // size, max(share, settings.shortest_row))
+    return min(settings.row_piece // size, max(share, SHORTEST))
 
 
 def rows_at_once(totals):

@@ -16,7 +16,9 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..loops.buffers import Buffer
-from ..loops.contents import loads_of, loads_within, stores_in, totals_within
+from ..loops.contents import (
+    counted, loads_of, loads_within, stores_in, totals_within,
+)
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import written_out
@@ -512,15 +514,6 @@ def cut(members, family):
 # ---- short rows
 
 
-def times_stored(body):
-    """How many stores there are where all loops are written out."""
-    found = 0
-    for stmt in body:
-        steps = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
-        found += steps * sum(map(times_stored, stmt.bodies())) or 1
-    return found
-
-
 def flat(body, most, parts):
     """The body of a loop with loops and totals of so many steps at most written out.
 
@@ -532,7 +525,7 @@ def flat(body, most, parts):
     Returns:
       A tuple of stores; or None if something is no short loop.
     """
-    if times_stored(body) > parts:
+    if sum(times for stmt, times in counted(body) if isinstance(stmt, Store)) > parts:
         return None
     result, held, known, seen = [], {}, {}, set()
 

@@ -24,6 +24,10 @@ from ..pipeline import arrangements
 from ..settings import config
 from .nests import in_nests, strides_of
 
+# Bytes in a row of a tile; and if more than one column in so many would be computed
+# twice, tiles are narrower.
+ROW, OVERLAP = 128, 6
+
 
 def in_tiles(axes, stores):
     """The nest in tiles, if what it stores are sums of products; or None."""
@@ -49,8 +53,7 @@ def in_tiles(axes, stores):
 loop_rules |= {
     "little work": (False, "so few products are not worth tiles", "tile_work"),
     "tiles": (
-        True, "its totals go on in tiles of registers", "tile_rows", "tile_bytes",
-        "fewest_lanes", "tile_overlap",
+        True, "its totals go on in tiles of registers", "tile_rows", "fewest_lanes"
     ),
 }  # fmt: skip
 
@@ -122,9 +125,9 @@ class Tile(NamedTuple):
 def tile_of(height, width, size):
     """The `Tile` for results of so many rows and columns, and so many bytes each."""
     settings = config.fusion
-    most = lanes = settings.tile_bytes // size
+    most = lanes = ROW // size
     fewest = settings.fewest_lanes
-    overlap = width // settings.tile_overlap
+    overlap = width // OVERLAP
     while lanes > width or lanes > fewest and -width % lanes > overlap:
         lanes //= 2
     # Narrow tiles have as many more rows.

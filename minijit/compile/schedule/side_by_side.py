@@ -14,14 +14,15 @@ As many lanes as fit a vector: each operation is one instruction for all of them
 
 from dataclasses import replace
 
-from ..decisions import loop_rules, noted
 from ..loops.contents import stored_in
 from ..loops.expressions import Axis, Load, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Store, statements
 from ..pipeline import arrangements
-from ..settings import config
 from .shared_loops import loaded_buffers
+
+# So many lanes go side by side: as many numbers of 32 bits as a wide vector has.
+LANES = 16
 
 
 def in_lanes(body):
@@ -42,8 +43,7 @@ def lanes_of_loop(stmt):
     """
     if not any(has_cells(s) for s in stmt.body if isinstance(s, Store)):
         return For(stmt.axis, in_lanes(stmt.body))
-    n, most = stmt.axis.extent, config.fusion.lanes_at_once
-    noted("side by side" if n >= most else "few lanes", lanes=min(most, n))
+    n, most = stmt.axis.extent, LANES
     chunk = Axis(-(-n // most))
     first, length, kind = op("mul", chunk, as_index(most)), most, "vector"
     if n < most or n % most and overwrites(stmt):
@@ -51,12 +51,6 @@ def lanes_of_loop(stmt):
     elif n % most:
         first = op("min", first, as_index(n - most))
     return For(chunk, side_by_side(stmt, first, length, kind))
-
-
-loop_rules |= {
-    "side by side": (True, "lanes in registers go on side by side", "lanes_at_once"),
-    "few lanes": (False, "so few lanes make no vector", "lanes_at_once"),
-}
 
 
 def overwrites(stmt):
@@ -80,7 +74,7 @@ def side_by_side(stmt, first, length, kind):
     own is one for each of them.
     """
     cells = {
-        s.buffer: replace(s.buffer, shape=(config.fusion.lanes_at_once,))
+        s.buffer: replace(s.buffer, shape=(LANES,))
         for s in statements(stmt.body)
         if isinstance(s, Store) and has_cells(s)
     }

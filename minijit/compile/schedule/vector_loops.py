@@ -48,6 +48,13 @@ from .machine import Machine
 from .nests import Renamer, count_of, in_nests, loop_over, split, steps_of, strides_of
 from .row_totals import outer_totals
 
+# So many totals, or functions, are kept for the loop that follows at once.
+ASIDE = 64
+# A loop is cut into so many ranges at most: each is code of its own.
+MOST_RANGES = 8
+# Loops of so few steps are written out, whatever mask there is.
+WRITTEN_OUT = 16
+
 # ---- places of extremes
 
 
@@ -122,7 +129,7 @@ def with_totals_aside(axes, stores):
     if axis.extent < settings.fewest_totals or terms > most:
         noted("long totals", terms=terms, functions=functions)
         return None
-    length = min(settings.totals_aside, axis.extent)
+    length = min(ASIDE, axis.extent)
     noted("totals aside", terms=terms, functions=functions, totals=length)
     return nested(outer, [with_aside(axis, totals, stores, length)])
 
@@ -172,7 +179,7 @@ def functions_aside(loop):
 
     That is where it stores at places that an array says, one after the other.
     """
-    axis, length = loop.axis, config.fusion.totals_aside
+    axis, length = loop.axis, ASIDE
     stores = stores_in(loop.body)
     if not isinstance(axis.extent, int) or axis.extent <= length:
         return None
@@ -336,7 +343,7 @@ def cut_total(total, stored):
         return None
     for which, axis in enumerate(total.axes):
         fixed = isinstance(axis.extent, int)
-        if not fixed or axis.extent <= config.fusion.lanes_at_once:
+        if not fixed or axis.extent <= WRITTEN_OUT:
             continue
         for compared, below, limit, step in changes(axis, [mask]):
             if compared is mask and is_given(limit, {*total.axes}, stored):
@@ -384,7 +391,7 @@ def ranges(loop, outermost):
     # A loop of single elements that is not cut computes all cases of each, and gathers
     # what it reads: two cores take as long for it as one for its parts.
     shared = outermost and (inner or Machine.in_force().cores > 2)
-    if pieces > settings.most_ranges or shared and steps > settings.one_range:
+    if pieces > MOST_RANGES or shared and steps > settings.one_range:
         noted("one range", ranges=pieces, steps=steps)
         return [loop]
     noted("ranges", ranges=pieces)
@@ -410,22 +417,14 @@ def cut_at(cuts, loop, answers):
 
 
 loop_rules |= {
-    "functions aside": (
-        True, "what is long has a loop of its own", "totals_aside"
-    ),
-    "totals aside": (
-        True, "its functions have loops of their own", "terms_aside", "totals_aside"
-    ),
+    "functions aside": (True, "what is long has a loop of its own"),
+    "totals aside": (True, "its functions have loops of their own", "terms_aside"),
     "long totals": (
         False, "its totals take longer than its functions, or are too few",
         "terms_aside", "fewest_totals",
     ),
-    "ranges": (
-        True, "its loops are cut where conditions change", "most_ranges", "one_range"
-    ),
-    "one range": (
-        False, "so many ranges, or so long a loop, stay one", "one_range", "most_ranges"
-    ),
+    "ranges": (True, "its loops are cut where conditions change", "one_range"),
+    "one range": (False, "so many ranges, or so long a loop, stay one", "one_range"),
 }  # fmt: skip
 in_totals_aside = in_nests(with_totals_aside)
 arrangements |= {

@@ -176,6 +176,9 @@ rules |= {
 
 # ---- arrays in pieces
 
+# An update of an array that has more pieces changes it where it lies.
+MOST_PIECES = 16
+
 
 def pieces_of(s, x):
     """(an axis, the atoms that make up x along it), or (None, [x]) if it is whole."""
@@ -258,7 +261,7 @@ def update_of_pieces(s, out, x, update, *starts):
     places = [min(max(int(place), 0), n - size) for place, n, size in limits]
     axis = along_one_axis(x, places, sizes)
     cut, pieces = pieces_of(s, x)
-    if axis is None or cut != axis or len(pieces) > s.settings.most_pieces:
+    if axis is None or cut != axis or len(pieces) > MOST_PIECES:
         return None
     first, last, end = places[axis], places[axis] + sizes[axis], out.shape[axis]
     before = part_of(s, pieces, axis, 0, first)

@@ -18,11 +18,12 @@ from dataclasses import replace
 
 from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.contents import loads_of, stored_in, stores_in, totals_in
+from ...compile.loops.contents import (
+    loads_of, loads_within, stored_in, stores_in, totals_in,
+)
 from ...compile.loops.expressions import Axis, Load, Reduce
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.statements import For, Store, nested, replaced, statements
-from ...compile.memory.overwriting import loaded_by
 from ...compile.pipeline import part_forms
 from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import count_of, joined, nest_of
@@ -70,7 +71,8 @@ def without(buffer, body):
     store = next((s for s in stores if s.buffer is buffer), None)
     if store is None or times[buffer] > 1 or {*store.index} != {*axes}:
         return body
-    if any(times[b] > (b.space == "cache") for b in loaded_by([store.value])):
+    loaded = {e.buffer for e in loads_within([store.value])}
+    if any(times[b] > (b.space == "cache") for b in loaded):
         # These may have changed where the element is wanted.
         return body
 

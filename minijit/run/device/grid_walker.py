@@ -27,14 +27,13 @@ a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`
 import numpy as np
 
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.contents import stores_in
+from ...compile.loops.contents import loads_within, stores_in
 from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import BOOL, storage_dtype
 from ...compile.loops.statements import (
     For, If, Let, Step, Store, Swap, While, statements,
 )
-from ...compile.memory.overwriting import loaded_by
 from ...compile.schedule.shared_loops import loaded_buffers
 from ..emit import Walker, walkers
 from .grid_memory import ATOMIC, WARP, atomic_kinds, flat
@@ -271,7 +270,7 @@ class GridWalker(Walker):
         self.written |= after[1]
 
     def read_by(self, stmt):
-        return loaded_by(stmt.uses()) & self.stored
+        return {e.buffer for e in loads_within(stmt.uses())} & self.stored
 
 
 def combine_places(name, old, new):

@@ -25,25 +25,25 @@ from ...compile.loops.scalars import is_half
 from ...compile.loops.statements import Kernel
 from ...compile.memory.complex_pairs import PairBuffer, origin_of
 from ...compile.numbers.lift_numbers import factors, offsets
-from ...compile.settings import config
 from ..scalars.scalar_math import functions
 from .emitter import print_kernel, print_lifted
 from .source_text import WIDTH, Constants, SourceWriter, dtype_text
 
 # type of a kernel -> function(kernel, name, constants) -> its source.
 kernel_printers = {Kernel: print_kernel}
+# So many kernels that differ in numbers only are one, with these for arguments.
+FEWEST = 3
 
 
 def alike(kernels):
     """Those kernels of a program that are worth printing with numbers as arguments."""
-    fewest = config.fusion.fewest_rounds
-    if len(kernels) < fewest:
+    if len(kernels) < FEWEST:
         return ()
     versions, constants = defaultdict(dict), Constants()
     for kernel in kernels:
         source = print_lifted(kernel, "kernel", constants, offsets | factors)
         versions[source.body].setdefault(source.numbers, []).append(kernel)
-    many = [same.values() for same in versions.values() if len(same) >= fewest]
+    many = [same.values() for same in versions.values() if len(same) >= FEWEST]
     return {kernel for same in many for kernels in same for kernel in kernels}
 
 
