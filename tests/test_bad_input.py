@@ -15,7 +15,7 @@ from minijit.trace.api import calls
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
 # MINIJIT_BAD_INPUTS=10000 pytest tests/test_bad_input.py: as many as one likes.
-COUNT = int(os.environ.get("MINIJIT_BAD_INPUTS", 1800))
+COUNT = int(os.environ.get("MINIJIT_BAD_INPUTS", 1200))
 
 
 def test_no_message_is_unclear():

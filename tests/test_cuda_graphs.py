@@ -401,6 +401,7 @@ def test_transfers_happen_only_where_they_are_asked_for(device):
 
 def test_places_that_are_not_there_are_errors(device):
     assert jnp.ones(3, device="cpu").device.platform == "cpu"
+    assert jit(lambda v: v + 1)(on_gpu(x34)).device.platform == "gpu"
     for use in (lambda: minijit.device_put(x34, "gpu:1"),
                 lambda: jnp.zeros(3, device="cpu:1")):
         refused(ValueError, "one device here", use)

@@ -241,6 +241,8 @@ def test_its_pictures(report):
     colors = [inner if role in ("temporary", "tape") else outer for role in roles]
     vertical = [line for line in axis.lines if len({*line.get_xdata()}) == 1]
     assert [line.get_color() for line in vertical][: len(colors)] == colors
+    *_, last = explain_pictures.label_of([*report.arrays][:5]).splitlines()
+    assert last.startswith("and 3 more, ")
     texts = axis.texts
     names = {text.get_text().split("  ")[0] for text in texts}
     assert {step.name for step in report.steps} <= names
