@@ -336,7 +336,7 @@ def test_each_kernel_is_read_once_however_many_carries_ask(monkeypatch):
         overwriting, "read_by", lambda step: read.append(step) or read_by(step)
     )
     pairs = list(zip(program.inputs[1:], program.outputs, strict=True))
-    found = overwriting.plan(program, pairs, {})
+    found = overwriting.plan(program, *pairs)
     assert found.pairs == pairs and len(program.body) >= 12
     assert len(read) == len(set(read))
 
@@ -357,7 +357,7 @@ def test_a_kernel_of_many_carries_is_looked_through_once(monkeypatch):
 
     monkeypatch.setattr(overwriting, "Reading", Counted)
     pairs = list(zip(program.inputs, program.outputs, strict=True))
-    found = overwriting.plan(program, pairs, {})
+    found = overwriting.plan(program, *pairs)
     assert found.pairs == pairs and len(program.body) == 2
     assert len(asked) == len(set(asked)) == len(pairs)
     assert len(made) == len(program.body)

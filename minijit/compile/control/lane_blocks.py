@@ -29,7 +29,7 @@ from .regions import loop_builders
 def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
     """A scan, in blocks of lanes if it has lanes and they pay."""
     (body,) = programs
-    n = lanes_of(body, params, builder.known)
+    n = lanes_of(body, params)
     size = block_size(n, body, params, builder.root.call)
     if size is None:
         build_scan(builder, programs, inputs, outputs, **params)
@@ -96,11 +96,10 @@ def carries_of(body, params):
     return body.inputs[given : given + params["num_carry"]]
 
 
-def lanes_of(body, params, known):
+def lanes_of(body, params):
     """How many lanes the steps of a scan have that do not look at each other, or None.
 
-    A lane is an index of the first axis, of all arrays that a step writes.  `known` has
-    what was found out about the steps.
+    A lane is an index of the first axis, of all arrays that a step writes.
     """
     if not all(isinstance(step, Kernel) for step in body.body):
         return None
@@ -111,7 +110,7 @@ def lanes_of(body, params, known):
     if len(sizes) != 1:
         return None
     n, = sizes
-    kernels = (placed_once(step, known) for step in body.body)
+    kernels = (placed_once(step) for step in body.body)
     return n if all(keeps_to_its_lane(kernel, own, n) for kernel in kernels) else None
 
 

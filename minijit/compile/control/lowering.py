@@ -59,7 +59,7 @@ class Carries:
         """
         self.builder, self.results, self.all = builder, results, []
         pairs = list(zip(buffers, body.outputs, strict=False))
-        in_place = plan(body, pairs, builder.known).pairs
+        in_place = plan(body, *pairs).pairs
         for pair, init, wanted in zip(pairs, inits, results, strict=True):
             carry = self.carry(pair[0], pair in in_place, wanted)
             builder.copy(init, [carry.now])

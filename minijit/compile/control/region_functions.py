@@ -126,9 +126,8 @@ def function_of(builder, program, inputs, outputs, given, atoms):
     """
     prefix = f"{builder.prefix}f{len(builder.functions)}_"
     own = type(builder)(prefix)
-    own.functions, own.known = builder.functions, builder.known
+    own.functions, own.root = builder.functions, builder.root
     own.constants, own.rooms = builder.constants, builder.rooms
-    own.root = builder.root
     params = {}
     for i, x in enumerate(atoms):
         space = "global" if isinstance(x, Part) else x.space

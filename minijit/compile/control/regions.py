@@ -191,7 +191,6 @@ class RegionBuilder(RegionBody):
     """Builds the statements of one region.
 
     Attributes:
-      known: what was found out about steps that write results over arguments.
       attached: the `Attached` of each tape or union that it takes or gives.
       shared: the programs that become functions, once that is known.
       functions: {(program, how what it is given is the same): its `Function`}.
@@ -202,7 +201,7 @@ class RegionBuilder(RegionBody):
 
     def __init__(self, prefix, call=None):
         super().__init__(prefix, call)
-        self.known, self.attached, self.shared, self.functions = {}, [], None, {}
+        self.attached, self.shared, self.functions = [], None, {}
 
     def copy(self, source, targets):
         """A copy of a value to several places."""
@@ -227,7 +226,7 @@ class RegionBuilder(RegionBody):
         program, places = self.places(program, inputs, outputs)
         for step in program.body:
             if isinstance(step, Kernel):
-                body = placed_once(step, self.known)
+                body = placed_once(step)
                 for b in local_buffers(body):
                     places[b] = (self.room(b.shape, b.dtype),)
                 moved = Moved(places, body)
@@ -246,7 +245,7 @@ class RegionBuilder(RegionBody):
             for new, wanted in zip(program.outputs, outputs, strict=True)
             if old.shape and where in wanted
         ]
-        overwriting = plan(program, pairs, self.known)
+        overwriting = plan(program, *pairs)
         program = overwriting.program
         for new, old in overwriting.over.items():
             places[new] = places[old][:1]

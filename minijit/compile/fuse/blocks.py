@@ -81,15 +81,17 @@ class Lane:
     """The elements of a program in a lane, or of a step of a loop, each made once.
 
     Attributes:
-      block: what it is a part of.
+      block: what it is a part of; fold: the loop, of whose step it is.
       known: {variable: NumPy array} of what is made of constants.
       answers: {question: what an element is made of, from other elements}; whole: what
         it is made of, from what the lane is given.
     """
 
-    def __init__(self, block, closed, known=()):
-        self.block, self.jaxpr, self.operands = block, closed.jaxpr, {}
+    def __init__(self, block, closed, fold=None, known=()):
+        self.block, self.jaxpr, self.fold, self.operands = block, closed.jaxpr, fold, {}
         self.made = {v: eqn for eqn in self.jaxpr.eqns for v in eqn.outvars}
+        # What a program is given, it loads.
+        self.own = {*self.made, *((*fold.given, *self.jaxpr.constvars) if fold else ())}
         self.known = dict(zip(self.jaxpr.constvars, closed.consts, strict=True))
         self.known |= known
         self.answers, self.whole = {}, {}
@@ -118,7 +120,7 @@ class Lane:
 
     def asks(self, expr):
         """Whether an expression is a question about a variable of the lane."""
-        return type(expr) is At and expr.var in self.made
+        return type(expr) is At and expr.var in self.own
 
     def value(self, atom, index):
         """The element of a variable, or of a literal."""
@@ -145,8 +147,10 @@ class Lane:
         return self.answers[question]
 
     def element(self, var, index):
-        if not self.block.knows(index):
-            raise Unfit  # it would be computed at each index anew
+        if self.fold and var in self.fold.given:
+            return self.fold.argument(self.fold.given[var], index)
+        if var not in self.made or not self.block.knows(index):
+            raise Unfit  # a table, or it would be computed at each index anew
         eqn = self.made[var]
         if eqn.primitive is scan_p:
             return self.block.fold(eqn).cell(eqn.outvars.index(var), index)
@@ -164,25 +168,6 @@ class Lane:
             raise Unfit
         self.block.spend(TERM * terms)
         return written_out(expr)[0]
-
-
-class Step(Lane):
-    """A step of a loop: it is given elements of what is outside, and its carry."""
-
-    def __init__(self, block, fold, closed, known):
-        super().__init__(block, closed, known)
-        self.fold = fold
-        self.own = {*self.made, *fold.given, *self.jaxpr.constvars}
-
-    def asks(self, expr):
-        return type(expr) is At and expr.var in self.own
-
-    def element(self, var, index):
-        if var in self.fold.given:
-            return self.fold.argument(self.fold.given[var], index)
-        if var not in self.made:
-            raise Unfit  # a table that is not looked into
-        return super().element(var, index)
 
 
 class Fold:
@@ -212,7 +197,7 @@ class Fold:
             if isinstance(atom, Literal) or atom in outside.known:
                 literal = isinstance(atom, Literal)
                 known[v] = atom.val if literal else outside.known[atom]
-        self.inside = Step(block, self, p["jaxpr"], known)
+        self.inside = Lane(block, p["jaxpr"], self, known)
 
     def cell(self, k, index):
         """The element of a carry that a step begins with; a new cell, if need be."""

@@ -147,10 +147,8 @@ def check_order(body, known):
     """
     found = set()
     for stmt in body:
-        own = () if isinstance(stmt, While) else stmt.uses()
-        check_loads(own, known)
-        check = order_checks.get(type(stmt), written_within)
-        written = check(stmt, known)
+        check_loads(() if isinstance(stmt, While) else stmt.uses(), known)
+        written = written_by(stmt, known)
         known |= written
         found |= written
     return found
@@ -163,52 +161,33 @@ def check_loads(exprs, known):
             require(expr.buffer in known, "{} is read before it is written", expr)
 
 
-def written_within(stmt, known):
-    """What the statements in a loop or a branch write, once they are checked."""
+def written_by(stmt, known):
+    """What a statement, and those in it, write, once they are checked."""
+    match stmt:
+        case Store():
+            first = stmt.combine is None or stmt.buffer in known
+            require(first, "{} is combined with nothing", stmt.buffer)
+            return {stmt.buffer}
+        case Swap():
+            kinds = {(b.shape, b.dtype, b.order) for b in (stmt.first, stmt.second)}
+            require(len(kinds) == 1, "{} swaps with another kind", stmt.first)
+            return {stmt.first, stmt.second}
+        case Reserve():
+            require(stmt.table.space == "table", "{} cannot grow", stmt.table)
+            return {stmt.table}
+        case Call():
+            for view in stmt.inputs:
+                there = view.buffer in known or 0 in view.shape
+                require(there, "a call reads {} before it is written", view.buffer)
+            written = {view.buffer for view in stmt.outputs}
+            calls = stmt.routine == "function"
+            return written | check_function(stmt, known) if calls else written
+        case While():
+            # Its condition is that of the statements before it.
+            inner = check_order(stmt.test, known)
+            check_loads([stmt.cond], known)
+            return inner | check_order(stmt.body, known)
     return set().union(*(check_order(inner, known) for inner in stmt.bodies()))
-
-
-def written_by_store(stmt, known):
-    first = stmt.combine is None or stmt.buffer in known
-    require(first, "{} is combined with nothing", stmt.buffer)
-    return {stmt.buffer}
-
-
-def written_by_swap(stmt, known):
-    a, b = stmt.first, stmt.second
-    same = (a.shape, a.dtype, a.order) == (b.shape, b.dtype, b.order)
-    require(same, "{} swaps with another kind", a)
-    return {a, b}
-
-
-def written_by_reserve(stmt, known):
-    require(stmt.table.space == "table", "{} cannot grow", stmt.table)
-    return {stmt.table}
-
-
-def written_by_call(stmt, known):
-    for view in stmt.inputs:
-        there = view.buffer in known or 0 in view.shape
-        require(there, "a call reads {} before it is written", view.buffer)
-    written = {view.buffer for view in stmt.outputs}
-    calls = stmt.routine == "function"
-    return written | check_function(stmt, known) if calls else written
-
-
-def written_by_while(stmt, known):
-    """Its condition is that of the statements before it."""
-    inner = check_order(stmt.test, known)
-    check_loads([stmt.cond], known)
-    return inner | check_order(stmt.body, known)
-
-
-order_checks = {
-    Store: written_by_store,
-    Swap: written_by_swap,
-    Reserve: written_by_reserve,
-    Call: written_by_call,
-    While: written_by_while,
-}
 
 
 def check_function(call, known):

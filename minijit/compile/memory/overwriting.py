@@ -4,7 +4,7 @@
         old = t[i]                              # v0 = t[i]
         return t.at[i].set(old + 1.0)           # t[i] = v0 + 1
 
-    found = plan(program, [(program.inputs[1], program.outputs[1])], {})
+    found = plan(program, (program.inputs[1], program.outputs[1]))
     found.pairs                                 # those that can share their memory
     found.program                               # its steps in an order that allows it
 
@@ -21,6 +21,7 @@ import operator
 from collections import defaultdict
 from dataclasses import replace
 
+from ...trace.jaxprs.memory import memoised
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..loops.buffers import Buffer
@@ -59,6 +60,7 @@ def written_by(step, old=None):
     return {s.buffer for s in stores if old is None or copied_by(s) is not old}
 
 
+@memoised
 def touched_by(step):
     """(the buffers that a kernel or call reads, those that it writes)"""
     return read_by(step), written_by(step)
@@ -69,7 +71,6 @@ class Overwriting:
 
     Args:
       program: a `Program`; pairs: of its inputs and outputs, all that are wished for.
-      known: a dict that all plans of one printed function share, of what was found out.
       alone: whether a kernel that reads what it writes over may store nothing else.
 
     Attributes:
@@ -78,9 +79,9 @@ class Overwriting:
       over: {buffer: the one whose memory it takes}, of what lies between.
     """
 
-    def __init__(self, program, pairs, known, alone=False):
+    def __init__(self, program, pairs, alone=False):
         self.program, self.pairs, self.over = program, [], {}
-        self.known, self.links, self.alone = known, [], alone
+        self.links, self.alone = [], alone
         for old, new in pairs:
             if old.shape == new.shape != () and old.dtype == new.dtype != object:
                 if self.allow(self.chain(old, new)):
@@ -96,7 +97,7 @@ class Overwriting:
 
     def copied_to(self, buffer):
         """The buffer of which another one is a copy to begin with, or None."""
-        writers = (s for s in self.program.body if buffer in self.touched(s)[1])
+        writers = (s for s in self.program.body if buffer in touched_by(s)[1])
         first = next(writers, None)
         if not isinstance(first, Kernel):
             return None
@@ -108,7 +109,7 @@ class Overwriting:
     def allow(self, links):
         """Take on some links, if there is an order for them: -> whether there is."""
         links = self.links + links
-        for program in (self.program, parted(self.program, links, self.touched)):
+        for program in (self.program, parted(self.program, links)):
             order = self.order(program.body, links)
             if order is not None:
                 self.program, self.links = replace(program, body=order), links
@@ -121,14 +122,14 @@ class Overwriting:
 
         It is the order they had, where nothing else is asked for.
         """
-        before = dependences(body, self.touched)
+        before = dependences(body)
         olds, readers = dict(links), defaultdict(set)
         news = {new for old, new in links}
         for i, step in enumerate(body):
-            for buffer in self.touched(step)[0] & olds.keys():
+            for buffer in touched_by(step)[0] & olds.keys():
                 readers[buffer].add(i)
         for j, step in enumerate(body):
-            both, made = [], self.touched(step)[1] & news
+            both, made = [], touched_by(step)[1] & news
             for old, new in links if made else ():
                 if new in made and new in written_by(step, old):
                     before[j] |= readers[old] - {j}
@@ -138,61 +139,45 @@ class Overwriting:
         order = sorted_steps(dict(enumerate(before)))
         return None if order is None else tuple(body[i] for i in order)
 
-    def touched(self, step):
-        """What `touched_by` says of a step: every pair asks it of all of them."""
-        key = "touched", step
-        if key not in self.known:
-            self.known[key] = touched_by(step)
-        return self.known[key]
-
     def overwrites(self, step, pairs):
         """Whether one step may read each `old` and write its `new` in one memory."""
         if not isinstance(step, Kernel):
-            return self.call_overwrites(step, pairs)
+            return call_overwrites(step, *pairs)
         # A kernel's pairs come one after the other: each is looked at once.
-        found = all(self.reads_first(step, *pair) for pair in pairs)
-        return found and not (
-            self.alone and len(stores_in(placed_once(step, self.known))) > 1
-        )
-
-    def reads_first(self, kernel, old, new):
-        key = kernel, old, new
-        if key not in self.known:
-            what = "reading", kernel
-            if what not in self.known:
-                self.known[what] = Reading(placed_once(kernel, self.known))
-            self.known[key] = self.known[what].ends_before(old, new)
-        return self.known[key]
-
-    def call_overwrites(self, call, pairs):
-        key = (call, *pairs)
-        if key not in self.known:
-            rule = overwriting_calls.get(call.routine)
-            self.known[key] = rule is not None and rule(call, pairs, self.known)
-        return self.known[key]
+        found = all(reads_first(step, *pair) for pair in pairs)
+        return found and not (self.alone and len(stores_in(placed_once(step))) > 1)
 
 
-def plan(program, pairs, known):
+@memoised
+def reads_first(kernel, old, new):
+    """Whether a kernel reads no element of `old` when `new` is there in its place."""
+    return reading_of(kernel).ends_before(old, new)
+
+
+@memoised
+def call_overwrites(call, *pairs):
+    """Whether a call may write each `new` in the memory of its `old`."""
+    rule = overwriting_calls.get(call.routine)
+    return rule is not None and rule(call, pairs)
+
+
+@memoised
+def plan(program, *pairs):
     """The `Overwriting` of a program, made once for each set of pairs."""
-    key = (program, *pairs)
-    if key not in known:
-        known[key] = Overwriting(program, pairs, known)
-    return known[key]
+    return Overwriting(program, pairs)
 
 
-def placed_once(kernel, known):
+@memoised
+def placed_once(kernel):
     """The statements of a kernel as they run: it is asked for them several times."""
-    key = "placed", kernel
-    if key not in known:
-        known[key] = placed(kernel.body)
-    return known[key]
+    return placed(kernel.body)
 
 
-def dependences(body, touched=touched_by):
+def dependences(body):
     """For each step the numbers of the earlier ones that have to stay before it."""
     readers, writers, before = defaultdict(set), defaultdict(set), []
     for i, step in enumerate(body):
-        reads, writes = touched(step)
+        reads, writes = touched_by(step)
         earlier = [writers[b] for b in reads | writes] + [readers[b] for b in writes]
         before.append(set().union(*earlier))
         for found, buffers in ((readers, reads), (writers, writes)):
@@ -270,6 +255,12 @@ class Reading:
         return not self.computes(expressions(late), bits, names)
 
 
+@memoised
+def reading_of(kernel):
+    """What a kernel loads."""
+    return Reading(placed_once(kernel))
+
+
 def axes_around(body, target):
     """The axes of the loops around a statement; None if it is not in there."""
     for stmt in body:
@@ -297,7 +288,7 @@ def told_by(index, axes):
     return next(({x} for x, y in pairs if x in axes and y.free.isdisjoint(axes)), set())
 
 
-def parted(program, links, touched):
+def parted(program, links):
     """A program whose kernels read no more than they must when they write a `new`.
 
     They are parted into their statements, but for a loop and the totals beside it; what
@@ -307,7 +298,7 @@ def parted(program, links, touched):
     before = {new: old for old, new in links}
     for step in program.body:
         whole = not isinstance(step, Kernel) or after_loop(step.body)
-        if whole or not touched(step)[1] & before.keys():
+        if whole or not touched_by(step)[1] & before.keys():
             body.append(step)
             continue
         for stmt in step.body:
@@ -400,12 +391,12 @@ def old_loads(exprs, buffers):
 # ---- calls of programs
 
 
-def program_overwrites(call, pairs, known):
+def program_overwrites(call, pairs):
     """Whether an inner program may write results over arguments."""
-    return overwrite_within(call.attrs["program"], argument_pairs(call, pairs), known)
+    return overwrite_within(call.attrs["program"], argument_pairs(call, pairs))
 
 
-def loop_overwrites(call, pairs, known):
+def loop_overwrites(call, pairs):
     """Whether a branch may write results over operands, or a loop over its inits.
 
     A loop copies these before its first step, if they are not where its carries are.
@@ -415,7 +406,7 @@ def loop_overwrites(call, pairs, known):
     if call.attrs["primitive"] is cond_p:
         positions = positions and [(i - 1, j) for i, j in positions]
         branches = call.attrs["programs"]
-        return all(overwrite_within(p, positions, known) for p in branches)
+        return all(overwrite_within(p, positions) for p in branches)
     carries = carries_of(call)
     return positions is not None and all(pair in carries for pair in positions)
 
@@ -444,12 +435,12 @@ def argument_pairs(call, pairs):
     return positions
 
 
-def overwrite_within(program, positions, known):
+def overwrite_within(program, positions):
     """Whether a program may write these results over these inputs."""
     if positions is None:
         return False
     pairs = [(program.inputs[i], program.outputs[j]) for i, j in sorted(positions)]
-    return plan(program, pairs, known).pairs == pairs
+    return plan(program, *pairs).pairs == pairs
 
 
 def carries_of_while(operands, cond_nconsts, body_nconsts, **rest):
@@ -465,8 +456,8 @@ def carries_of_scan(operands, length, num_consts, num_carry, **rest):
 # carry among them, and how many there are.
 carry_positions = {while_p: carries_of_while, scan_p: carries_of_scan}
 
-# routine -> function of (call, pairs of buffers that it reads and writes, known):
-# whether it may write each over the one it reads.  Others write over nothing they read.
+# routine -> function of (call, pairs of buffers that it reads and writes): whether it
+# may write each over the one it reads.  Others write over nothing they read.
 overwriting_calls = {"program": program_overwrites, "loop": loop_overwrites}
 
 

@@ -92,7 +92,7 @@ def with_updates_in_place(program):
     wanted = dict.fromkeys([*wanted, *inits_of(program)])
     if not wanted:
         return program
-    plan, names = Overwriting(program, [], {}, alone=True), Names(program)
+    plan, names = Overwriting(program, [], alone=True), Names(program)
     copies, taken = [], set()
     for old, new in wanted:
         rule = obstacle(program, old, new, taken)

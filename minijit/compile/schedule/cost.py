@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from ..fuse.sweeps import mean_steps
 from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder
+from ..loops.kernel_buffers import used_buffers
 from ..loops.scalars import INDEX, is_half, wide_dtype
 from ..loops.statements import For, If, Let, Start, Step, Store
 from ..numbers.scalar_forms import form_of, plain_name, scalar_form
@@ -525,25 +526,11 @@ def price(bodies, machine, most=math.inf):
 
 def least(bodies, machine):
     """ns that no loops for these arrays go below: each byte moves once, in order."""
-    buffers, size = {}, machine.caches[-1].size
-    for body in bodies:
-        for stmt in body:
-            collect(stmt, buffers)
-    moved = sum(buffers.values())
-    line = machine.caches[0].line
+    written, read = used_buffers([stmt for body in bodies for stmt in body])
+    times = dict.fromkeys(read, 1) | dict.fromkeys(written, 2)
+    moved = sum(n * b.nbytes for b, n in times.items() if b.space == "global")
+    size, line = machine.caches[-1].size, machine.caches[0].line
     behind = [c for c in machine.caches if c.line == line]
     share = min(max(moved / size - 0.5, 0.0), 1.0)
     rates = [c.stream for c in behind[:-1]] + [share * behind[-1].stream]
     return moved / line * sum(rates)
-
-
-def collect(stmt, buffers):
-    """Note how many bytes of each array a statement moves at least."""
-    for e in postorder(list(stmt.uses())):
-        if type(e) is Load and e.buffer.space == "global":
-            buffers.setdefault(e.buffer, e.buffer.nbytes)
-    if isinstance(stmt, Store) and stmt.buffer.space == "global":
-        buffers[stmt.buffer] = 2 * stmt.buffer.nbytes
-    for inner in stmt.bodies():
-        for s in inner:
-            collect(s, buffers)
