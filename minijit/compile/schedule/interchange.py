@@ -40,7 +40,7 @@ from ..loops.statements import For, Store, expressions, nested, replaced, statem
 from ..pipeline import arrangements
 from ..settings import config
 from .machine import Machine
-from .nests import Renamer, count_of, nest_of, split, stride_along
+from .nests import Renamer, all_along, count_of, nest_of, split, stride_along
 
 # What takes no longer than reading and writing an accumulator: then several rows are
 # added at once.
@@ -98,9 +98,9 @@ def pays(axis, stores):
     if not all(isinstance(n, int) for n in extents):
         return False
     inside = loads_within([t.bodies[0] for t in totals])
-    moving = [load for load in inside if axis in load.free]
-    places = [*moving, *(s for s in stores if s.buffer.space != "cache")]
-    if not (moving and all(stride_along(p, axis) == 1 for p in places)):
+    moves = any(axis in load.free for load in inside)
+    kept = [s for s in stores if s.buffer.space != "cache"]
+    if not (moves and all_along(axis, kept, inside)):
         return noted("along memory")
     count, terms, settings = axis.bounds[1] + 1, math.prod(extents), config.fusion
     if count < settings.fewest_totals:
@@ -354,11 +354,9 @@ def are_apart(axis, scan, totals):
         return False
     if axis.extent < config.fusion.fewest_totals:
         return False
-    loads = loads_of(scan.body)
-    stored = {s.buffer for s in scan.body}
-    places = [*scan.body, *(load for load in loads if axis in load.free)]
-    along = all(stride_along(p, axis) == 1 for p in places)
-    return along and not any(load.buffer in stored for load in loads)
+    loads, stored = loads_of(scan.body), {s.buffer for s in scan.body}
+    apart = stored.isdisjoint(load.buffer for load in loads)
+    return apart and all_along(axis, scan.body, loads)
 
 
 # ---- blocks of columns

@@ -89,6 +89,13 @@ def stride_along(access, axis):
     return sum(steps_of(i).get(axis, 0) * n for i, n in places if axis in i.free)
 
 
+def all_along(axis, stores, loads):
+    """Whether all that is stored, and what is loaded elsewhere in each step of an axis,
+    goes on with it from one element to the next."""
+    moving = (load for load in loads if axis in load.free)
+    return all(stride_along(place, axis) == 1 for place in (*stores, *moving))
+
+
 def runs_along(access):
     """The axis along which an access goes from one element to the next, or None."""
     strides = strides_of(access).items()

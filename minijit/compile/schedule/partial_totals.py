@@ -24,7 +24,7 @@ from ..loops.reductions import grows_in
 from ..loops.statements import For, Store, replaced
 from ..pipeline import arrangements
 from ..settings import config
-from .nests import Renamer, count_of, split, stride_along
+from .nests import Renamer, all_along, count_of, split
 
 # A part of more steps has a multiple of that: whole vectors.
 LINE = 64
@@ -144,15 +144,10 @@ class Shares:
             while (terms := terms * (outer[-1].bounds[1] + 1)) <= SHARE:
                 inner.insert(0, outer.pop())
         long = math.prod(a.bounds[1] + 1 for a in inner) >= LINE
-        along = long and all(map(self.runs, totals))
+        loads = {total: loads_within(total.bodies) for total in totals}
+        # Does memory run along the last axes?
+        along = long and all(all_along(e.axes[-1], (), loads[e]) for e in totals)
         self.outer, self.inner = (outer, inner) if along else (axes, [])
-
-    def runs(self, total):
-        """Whether memory runs along the last axis of a total."""
-        last = total.axes[-1]
-        loads = loads_within(total.bodies)
-        moving = [e for e in loads if last in e.free]
-        return all(stride_along(e, last) == 1 for e in moving)
 
     def made(self):
         """{total: what takes its place}."""

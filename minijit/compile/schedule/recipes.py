@@ -19,7 +19,7 @@ from ..loops.statements import For, expressions, nested, replaced, statements
 from ..settings import config
 from .interchange import in_rows
 from .machine import Machine
-from .nests import in_long_rows, nest_of, runs_along, stride_along
+from .nests import all_along, in_long_rows, nest_of, runs_along
 from .placing_rules import share_axes
 from .primitives import (
     Nest, NotAllowed, distribute, flat, independent, joined, lanes, reordered,
@@ -261,12 +261,10 @@ def rows_as_vectors(body):
         stores = inside if only_sets(inside) else ()
     if not stores or len(postorder(expressions(stores))) > MOST:
         return
-    moving = [e for e in loads_of(stores) if row in e.free]
-    places = (*stores, *moving)
-    along = all(stride_along(a, row) == 1 for a in places)
+    loads = [e for e in loads_of(stores) if row in e.free]
     # The parts of complex numbers would be vectors with a gap in them.
-    whole = all(a.buffer.dtype.kind != "c" for a in places)
-    if along and whole and independent(row, stores):
+    whole = all(a.buffer.dtype.kind != "c" for a in (*stores, *loads))
+    if whole and all_along(row, stores, loads) and independent(row, stores):
         lane = Axis(row.extent, "vector")
         vector = For(lane, renamed(stores, {row: lane}))
         yield Candidate("short rows as vectors", (nested(around, [vector]),))
@@ -286,9 +284,8 @@ def is_vector(body):
     if not only_sets(stores):
         return False
     axis, size = row.axis, Machine.in_force().vector // 2
-    moving = [e for e in loads_of(stores) if axis in e.free]
     return (
         all(axis.extent * s.buffer.dtype.itemsize >= size for s in stores)
-        and all(stride_along(a, axis) == 1 for a in (*stores, *moving))
+        and all_along(axis, stores, loads_of(stores))
         and all(axis in e.free for e in totals_in(stores))
     )
