@@ -107,7 +107,7 @@ def test_reduce_window_against_a_loop(name, dtype):
         same(found, reduced(x, ufunc, init, *args), (shape, args))
 
 
-@pytest.mark.chapter(16)
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
 def test_windows_that_hang_over_are_of_a_padded_array(dtype):
     """Loops were cut wherever an element of a window is no longer there, or not cut."""
