@@ -937,7 +937,8 @@ numpy_cases |= {
         1, (2, 0), True)],
     "linalg.vector_norm": [case(F(2, 3)), case(F(2, 3), axis=1, ord=1)],
     "linalg.matrix_norm": [case(F(2, 3)), case(F(2, 3, 4), ord=1, keepdims=True)],
-    "linalg.matrix_power": [case(F(3, 3), n, tolerance=1e-4) for n in (0, 1, 2, 5)],
+    "linalg.matrix_power": [
+        case(x, n, tolerance=1e-4) for x in (F(3, 3), Z(3, 3)) for n in (0, 1, 2, 5)],
     "linalg.matrix_transpose": [case(F(2, 3))],
     "linalg.multi_dot": [case([F(2, 3), F(3, 4), F(4, 2)]), case([F(3), F(3, 4),
         F(4)])],

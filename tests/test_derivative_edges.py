@@ -71,6 +71,7 @@ jnp.sign(x) + jnp.floor(x) + x; 0.0 | 1.0
 jnp.arctan2(x, y); 0.0, 0.0 | 0.0, -1.0
 jnp.hypot(x, y); 0.0, 0.0 | 3.0, 4.0
 jnp.log1p(x); -1.0 | 1e-8
+jnp.log(x.astype("float16")).astype("float32") * x; 4e-6 | 2.0
 jnp.arcsin(x); 1.0 | -1.0 | 0.5
 jnp.cbrt(x); 0.0 | -8.0
 jnp.sinc(x); 0.0 | 0.5

@@ -140,7 +140,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 
     JAX: `jnp.linalg.matrix_power`.
     """
-    a, = promote_args_inexact("jnp.linalg.matrix_power", a)
+    a, = checked_arrays("jnp.linalg.matrix_power", [a])
     n = static_int(n, "the argument 'n' of jnp.linalg.matrix_power")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise TypeError(

@@ -251,10 +251,17 @@ linearize_rules |= elementwise({
     lax.cos_p: [lambda y, x: lax.neg(lax.sin(x))],
     lax.tanh_p: [lambda y, x: lax.mul(lax.add(1.0, y), lax.sub(1.0, y))],
     lax.exp_p: [lambda y, x: y],
-    lax.log_p: [lambda y, x: lax.div(1.0, x)],
     lax.sqrt_p: [lambda y, x: lax.div(0.5, y)],
     lax.mul_p: [lambda z, x, y: y, lambda z, x, y: x],
 })
+
+
+def log_rule(nonzero, x):
+    """The derivative is 1 / x, which may be too large a number where t / x is none."""
+    return lax.log(x), lambda t: lax.div(t, x)
+
+
+linearize_rules |= {lax.log_p: log_rule}
 
 
 def linear_rule(primitive, nonzero, x, *rest, **params):
