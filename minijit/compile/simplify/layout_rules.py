@@ -77,10 +77,11 @@ def equal_elements(s, out, x, **params):
 
 rules |= {
     prim.broadcast_in_dim_p: [broadcasts],
-    prim.reshape_p: [reshapes, equal_elements],
-    prim.squeeze_p: [squeezes, equal_elements],
+    prim.reshape_p: [reshapes],
+    prim.squeeze_p: [squeezes],
 }
-rules[prim.transpose_p].append(equal_elements)
+for primitive in (prim.reshape_p, prim.squeeze_p, prim.transpose_p):
+    rules[primitive].append(equal_elements)
 
 
 def slices(s, out, x, *, start_indices, limit_indices, strides):
@@ -161,8 +162,8 @@ def over_no_axes(s, out, x, *, axes):
 
 
 rules |= {
-    prim.slice_p: [slices, equal_elements],
-    slicing.rev_p: [reversals, equal_elements],
+    prim.slice_p: [slices],
+    slicing.rev_p: [reversals],
     prim.concatenate_p: [concatenations],
     slicing.pad_p: [no_padding],
     slicing.dynamic_slice_p: [fixed_slice],
@@ -173,6 +174,8 @@ rules |= {
     prim.reduce_and_p: [over_no_axes],
     prim.reduce_or_p: [over_no_axes],
 }
+for primitive in (prim.slice_p, slicing.rev_p):
+    rules[primitive].append(equal_elements)
 
 # ---- arrays in pieces
 

@@ -70,7 +70,7 @@ def new_arena(plan):
 
 
 # What the drivers of a plan call for an arena; later it comes from a pool.
-arenas = {"of": lambda plan: partial(new_arena, plan)}
+arenas: dict = {"of": lambda plan: partial(new_arena, plan)}
 
 
 # ---- drivers

@@ -82,7 +82,7 @@ def compiled_call(closed, name, executor, pairs=()):
     return handing(executors[executor], pairs)(closed, name)
 
 
-def trace_function(function, call, avals, info):
+def trace_function(function, call, avals, info) -> tuple[Any, Any, Any, Any]:
     """Record a call.
 
     Returns:
