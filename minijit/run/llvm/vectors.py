@@ -19,7 +19,7 @@ from collections import defaultdict
 from ...compile.loops.contents import loads_of, loads_within, stores_in, totals_in
 from ...compile.loops.expressions import Axis, Const, Load, Op
 from ...compile.loops.graphs import postorder, substitute
-from ...compile.loops.index_rules import ONE, known
+from ...compile.loops.index_rules import ONE
 from ...compile.loops.reductions import combine
 from ...compile.loops.scalars import BOOL, INDEX, is_half
 from ...compile.loops.statements import (
@@ -173,19 +173,6 @@ def pieces(columns, most, whole=0):
         columns = columns[size:]
 
 
-def rotated(expr):
-    """(x, n) of x << n | x >> (width - n), which is one instruction, or None."""
-    if expr.name != "or" or expr.dtype.kind != "u":
-        return None
-    shifts = {arg.name: arg.args for arg in expr.args if isinstance(arg, Op)}
-    if shifts.keys() != {"shift_left", "shift_right_logical"}:
-        return None
-    (x, left), (y, right) = shifts["shift_left"], shifts["shift_right_logical"]
-    counts = known(left), known(right)
-    whole = None not in counts and sum(counts) == 8 * expr.dtype.itemsize
-    return (x, left) if whole and x is y else None
-
-
 # Rows of fewer numbers are read and written as whole vectors: r vectors, r * (r - 1)
 # shuffles.  Longer rows take fewer one by one, and exchanged as a square.
 PACKED = 8
@@ -304,10 +291,6 @@ class Lanes(Walker):
         if isinstance(expr, Load):
             return self.load_lanes(expr)
         assert isinstance(expr, Op)
-        if (rotation := rotated(expr)) and self.values.keys().isdisjoint(expr.args):
-            kind, (x, count) = self.emitter.type(expr.dtype), map(self.value, rotation)
-            name = f"llvm.fshl.v{self.count}i{8 * expr.dtype.itemsize}"
-            return self.emitter.invoke(name, kind, (kind, x), (kind, x), (kind, count))
         return self.operation(expr, [self.value(arg) for arg in expr.args])
 
     def spread(self, expr):
