@@ -104,39 +104,39 @@ def compile_region(source, namespace, path):
         known |= native_lapack()
     if "part(" in source.text:
         known |= {"part": native_part()}
-    for function in source.functions:
-        inner = dispatcher_of(function, namespace, known, path, wrapper=False)
-        known[function.name] = inner
-    region = dispatcher_of(source, namespace, known, path, wrapper=True)
+    for each in (*source.functions, source):
+        known[each.name] = dispatcher_of(each, namespace, known, path, each is source)
     # The compiled code itself, as of a kernel.
-    result, = region.overloads.values()
+    result, = known[source.name].overloads.values()
     return result.entry_point
 
 
 class RegionLauncher:
-    """Calls the function that numba made of a region; it looks for signals itself."""
+    """Calls the function of a region.
 
-    def __init__(self, source, function):
-        self.function = function
+    Attributes:
+      native: whether numba compiled it: then it looks for signals itself.
+    """
+
+    def __init__(self, source, function, native):
+        self.function, self.native = function, native
 
     def __call__(self, *arrays):
-        stop = np.zeros(3, np.int64)
-        self.function(*arrays, stop)
-        raise_held(stop)
+        stop = np.zeros(3, np.int64) if self.native else None
+        results = self.function(*arrays, stop)
+        if self.native:
+            raise_held(stop)
+        return results
 
 
-# (native, whether it has tapes or unions) -> function(source, function): what
-# the driver calls.  The next chapter adds the rows of those that do.
-region_launchers = {
-    (False, False): lambda source, function: function,
-    (True, False): RegionLauncher,
-}
+# whether it has tapes or unions -> class of what the driver calls, which is given the
+# source, the function, and whether that is native.  The next chapter adds the other.
+region_launchers = {False: RegionLauncher}
 
 
 def launch_plain(region, source, namespace, path):
     """What the driver calls for a region that Python runs."""
-    make = region_launchers[False, bool(source.tables)]
-    return make(source, namespace[source.name])
+    return region_launchers[bool(source.tables)](source, namespace[source.name], False)
 
 
 def launch_native(region, source, namespace, path):
@@ -145,7 +145,7 @@ def launch_native(region, source, namespace, path):
     types = [tuple(s.locals.items()) for s in (source, *source.functions)]
     key = source.body, tuple(types), constants
     function = compiled_once(key, lambda: compile_region(source, namespace, path))
-    return region_launchers[True, bool(source.tables)](source, function)
+    return region_launchers[bool(source.tables)](source, function, True)
 
 
 launchers |= {(False, Region): launch_plain, (True, Region): launch_native}

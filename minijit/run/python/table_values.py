@@ -4,8 +4,6 @@
 `encode` writes values as the arrays of a table, unless a loop put them in one already.
 """
 
-from functools import partial
-
 import numpy as np
 
 from ...compile.control.tables import ZERO
@@ -17,8 +15,7 @@ from ...transform.control_flow.unions_and_tapes import (
 )
 from ...transform.pieces import wrap_like
 from ..values import pairs
-from .numba_interrupts import raise_held
-from .region_launchers import region_launchers
+from .region_launchers import RegionLauncher, region_launchers
 
 
 class TableItems:
@@ -154,19 +151,18 @@ def union_decoder(aval, positions, columns):
     return union
 
 
-class TableLauncher:
+class TableLauncher(RegionLauncher):
     """Calls the function of a region that takes or gives tapes and unions.
 
     To the driver each is an array of one object.  The function takes the columns of its
     tables, after the arrays, and returns those of the tables that it filled.
 
     Attributes:
-      native: whether numba compiled it: then it looks for signals itself.
       taken: (position, type) of each among the arguments; made: among the results.
     """
 
     def __init__(self, source, function, native):
-        self.function, self.native = function, native
+        super().__init__(source, function, native)
         where = {buffer: i for i, buffer in enumerate(source.buffers)}
         self.count = len(where) - len(source.tables)
         pairs = [(where[t.buffer], t) for t in source.tables]
@@ -177,14 +173,9 @@ class TableLauncher:
         given = list(arrays[: self.count])
         for i, aval in self.taken:
             given += encode(aval, [arrays[i][()]])
-        stop = np.zeros(3, np.int64) if self.native else None
-        columns = list(self.function(*given, stop) or ())
-        if self.native:
-            raise_held(stop)
+        columns = list(super().__call__(*given) or ())
         for i, aval in self.made:
             arrays[i][()] = decoder(aval, columns)(0)
 
 
-region_launchers |= {
-    (native, True): partial(TableLauncher, native=native) for native in (False, True)
-}
+region_launchers |= {True: TableLauncher}
