@@ -226,7 +226,7 @@ def test_a_scan_of_empty_arrays():
 
 @pytest.mark.chapter(23)
 def test_the_blas_has_its_threads_again():
-    read, write = lapack.blas_threads()
+    read, write = lapack.one_thread.threads()
     before = read()
     write(2)
     several = read()
@@ -240,7 +240,7 @@ def test_the_blas_has_its_threads_again():
 def test_a_process_forked_amid_lapack_has_all_its_threads_again():
     """Neither does it wait for who was within, nor stay with one thread."""
     pytest.importorskip("scipy")
-    read, write = lapack.blas_threads()
+    read, write = lapack.one_thread.threads()
     before = read()
     write(2)
     several = read()

@@ -77,13 +77,14 @@ expansions = Stage(
     "direct_convolutions",  # as loops of our own
     "patches",  # other convolutions, as products
     "windows_in_bounds",  # of arrays that have their padding
-    "in_real_products",  # products of complex numbers
+    "in_real_products",  # products of complex numbers, on a GPU
     "largest_words",  # elements and their places as integers
     "with_own_results",  # an array for each result
 )
 
 # The same of a jaxpr that is the body of a loop, or a branch of one.
 loop_expansions = Stage(
+    "in_real_products",  # products of complex numbers
     "small_sorts",  # which no call of NumPy has to do
 )
 

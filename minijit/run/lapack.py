@@ -13,9 +13,12 @@ and for LLVM it is a call of that address: no Python, no object.
 import ctypes
 import functools
 import importlib
+import itertools
 import math
 import os
 import threading
+
+from numpy.linalg import _umath_linalg
 
 from ..compile.loops.statements import Call, statements
 from ..trace.base.demand import extension
@@ -103,14 +106,14 @@ def native_lapack():
 # ---- its threads
 
 class OneThread:
-    """While anybody is within, the BLAS that comes with SciPy uses one thread only.
+    """While anybody is within, a BLAS uses one thread only.
 
     A process that forks takes along how many threads there were, and nobody within:
     its first call gives them back.
     """
 
-    def __init__(self):
-        self.before = None
+    def __init__(self, threads):
+        self.threads, self.before = threads, None
         self.leave_all()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.leave_all)
@@ -119,7 +122,7 @@ class OneThread:
         self.lock, self.inside = Lock(threading.Lock()), 0
 
     def __enter__(self):
-        read, write = blas_threads()
+        read, write = self.threads()
         with self.lock:
             self.inside += 1
             if self.before is None:
@@ -127,7 +130,7 @@ class OneThread:
                 write(1)
 
     def __exit__(self, *error):
-        _, write = blas_threads()
+        _, write = self.threads()
         with self.lock:
             self.inside -= 1
             if not self.inside:
@@ -135,21 +138,21 @@ class OneThread:
                 self.before = None
 
 
-one_thread = OneThread()
-
-
-@functools.cache
-def blas_threads():
-    """Functions that read and write how many threads SciPy's BLAS has."""
-    library = ctypes.CDLL(scipy_code("cython_blas").__file__)
-    for prefix in ("scipy_", ""):
+def blas_threads(module):
+    """Functions that read and write how many threads the BLAS of a module has."""
+    library = ctypes.CDLL(module.__file__)
+    for begin, end in itertools.product(("scipy_", ""), ("", "64_")):
         try:
-            read = getattr(library, f"{prefix}openblas_get_num_threads")
-            return read, getattr(library, f"{prefix}openblas_set_num_threads")
+            read = getattr(library, f"{begin}openblas_get_num_threads{end}")
+            return read, getattr(library, f"{begin}openblas_set_num_threads{end}")
         except AttributeError:
             continue
     # Another BLAS: it is left as it is.
     return (lambda: 1), (lambda count: None)
+
+
+one_thread = OneThread(functools.cache(lambda: blas_threads(scipy_code("cython_blas"))))
+one_thread_of_numpy = OneThread(functools.cache(lambda: blas_threads(_umath_linalg)))
 
 
 # So many multiplications, 1 ms or more, are worth the threads of the BLAS.

@@ -30,6 +30,8 @@ def blas_layout(view):
 def product_obstacle(call):
     """What gemm cannot take as it is."""
     views = [*call.inputs, *call.outputs]
+    if views[0].buffer.dtype.kind == "c":
+        return "a function that its body calls multiplies complex matrices"
     if all(map(blas_layout, views)):
         return None
     if any(largest_step(view) > LARGEST for view in views):

@@ -46,7 +46,8 @@ def is_large(eqn):
     """Whether a `dot_general` is of matrices for which a call pays.
 
     A matrix times a vector reads each number once: memory is the limit, and our own
-    loops read it as fast, with what is done to the result in the same loop.
+    loops read it as fast, with what is done to the result in the same loop.  But loops
+    of complex numbers take pairs apart, and are compiled for longer than a call.
     """
     if eqn.primitive is not prim.dot_general_p or not eqn.outvars[0].aval.size:
         return False
@@ -56,7 +57,8 @@ def is_large(eqn):
     work = rows * columns * size_of(lhs, left.contracted)
     if min(rows, columns) <= 1:
         return False
-    large = work > config.fusion.small_product
+    is_complex = eqn.outvars[0].aval.dtype.kind == "c"
+    large = work > (0 if is_complex else config.fusion.small_product)
     return noted("call" if large else "small product", eqn, multiplications=work)
 
 
@@ -179,7 +181,7 @@ def wide_type(eqn, terms):
     dtypes = [x.aval.dtype for x in (*eqn.invars, *eqn.outvars)]
     if not all(d.kind in "iu" and d.itemsize <= 4 for d in dtypes):
         wide = max(map(wide_dtype, dtypes), key=lambda dtype: dtype.itemsize)
-        return wide if wide.kind == "f" else None
+        return wide if wide.kind in "fc" else None
     largest = (max(np.iinfo(d).max, -np.iinfo(d).min) for d in dtypes[:2])
     exact = terms(eqn) * math.prod(largest) <= 1 << 24
     return FLOAT32 if exact else np.dtype(np.int32)

@@ -16,11 +16,9 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 
 from ...trace import primitives as prim
 from ..decisions import loop_rules, noted
-from ..loops.scalars import FLOAT32
 from ..pipeline import row_choosers
 from ..settings import config
 from .calls import Strided, add_call, whole_atom
@@ -217,8 +215,8 @@ def call_views(plan, lhs, rhs, out):
 
 def product(eqn):
     """The row of a product that is a call, or None."""
-    dtypes = {atom.aval.dtype for atom in (*eqn.invars, *eqn.outvars)}
-    plain = dtypes in ({FLOAT32}, {np.dtype("float64")}) or is_half_product(eqn)
+    kinds = {atom.aval.dtype.char for atom in (*eqn.invars, *eqn.outvars)}
+    plain = any(kinds == {kind} for kind in "fdFD") or is_half_product(eqn)
     return Statements(lower_product) if plain and is_large(eqn) else None
 
 

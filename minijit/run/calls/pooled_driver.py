@@ -8,7 +8,7 @@ import numpy as np
 
 from ..pool import Pool
 from ..python.source import driver_printers
-from ..threads.products import native_product
+from ..threads.products import native_product, numpy_product
 from .planned_driver import PlannedDriver, arenas, new_arena
 
 
@@ -49,9 +49,9 @@ class PooledDriver(PlannedDriver):
                 self.writer.line(f"{buffer.name}.setflags(write=False)")
 
     def product(self, call):
-        """A compiled function of the memory of three arrays."""
-        name = f"product_{len(self.makers)}"
-        self.makers[name] = native_product(call)
+        """A function of the memory of three arrays, compiled by us or in NumPy."""
+        name, kind = f"product_{len(self.makers)}", call.inputs[0].buffer.dtype.kind
+        self.makers[name] = (numpy_product if kind == "c" else native_product)(call)
         views = *call.inputs, *call.outputs
         self.writer.line(f"{name}({', '.join(v.buffer.name for v in views)})")
 

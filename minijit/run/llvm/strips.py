@@ -38,7 +38,8 @@ from .notes import ACCUMULATED, FEWEST_STEPS
 from .target import vector_bytes
 from .text import LLVMWriter
 from .vectors import (
-    PACKED, Lanes, WithinKernel, follows, lane_walkers, pieces, row_of, step,
+    PACKED, Lanes, WithinKernel, each_place_once, follows, in_rows, lane_walkers,
+    pieces, row_of, step,
 )
 
 # ---- which loops
@@ -56,6 +57,7 @@ class Steps(NamedTuple):
       stores: all of them; values: the operations that differ from step to step.
       size: bytes of the widest number.
       masked: whether a part of a strip may load and store no more than that part.
+      apart: whether the numbers of some loads or stores are no neighbours.
     """
 
     totals: list
@@ -64,6 +66,7 @@ class Steps(NamedTuple):
     values: list
     size: int
     masked: bool
+    apart: bool
 
 
 class Plan(NamedTuple):
@@ -72,7 +75,8 @@ class Plan(NamedTuple):
     Attributes:
       count: how many steps one strip has.
       totals, again: as of its `Steps`; it is `again` where a last strip reaches back.
-      soon: whether what is stored is loaded soon, so that no strip reaches back.
+      soon: whether what is stored is loaded soon, or rows are written over, so that no
+        strip reaches back.
       masked: as of its `Steps`.
       whole: whether LLVM is not to look for more: of totals that are shorter than a
         register it takes those of several steps around at once.
@@ -98,6 +102,7 @@ def plan_of(walker, loop):
     long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
     if any(map(stays_scalar, keys)) or long and not one:
         return None
+    soon = soon or steps.apart and not steps.again
     again = steps.again and not (soon or steps.totals) and isinstance(extent, int)
     whole = count >= shortest(steps) or not steps.totals
     return Plan(count, steps.totals, again, soon, steps.masked, whole)
@@ -129,14 +134,17 @@ def steps_at_once(walker, loop):
     size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
     # Of a loop that is less than a register LLVM would make single numbers.
     few = axis.extent in (2, 4, 8) and axis.extent * size <= vector_bytes()
-    if apart and not (again and (few and not nested or are_packed(apart, axis))):
+    once = again or not (nested or totals) and each_place_once(loop)
+    short = again and few and not nested
+    if apart and not (short or once and are_packed(apart, axis, walker)):
         return None
     if nested and not stored.isdisjoint(a.buffer for a in apart):
         return None
     # Without instructions for them, masks are a branch for each number.
     least = {16: 16, 32: 4}.get(vector_bytes(), 2)
     masks = all(a.buffer.dtype.itemsize >= least for a in varying)
-    return Steps(totals, again, stores, values, size, masks and not apart)
+    masked, apart = masks and not apart, bool(apart)
+    return Steps(totals, again, stores, values, size, masked, apart)
 
 
 def strip_of(walker, loop, steps):
@@ -213,17 +221,19 @@ def are_apart(i, j):
     return isinstance(i, Const) and isinstance(j, Const) and i.value != j.value
 
 
-def are_packed(accesses, axis):
-    """Whether they touch, in all steps, whole rows of few numbers."""
+def are_packed(accesses, axis, walker):
+    """Whether they touch, in all steps, whole rows of few numbers, or may load them."""
     rows = defaultdict(set)
     for access in accesses:
         (row, column), stride = row_of(access), strides_of(access).get(axis)
-        rows[type(access), row, stride].add(column)
+        if not isinstance(stride, int) or not 1 < stride < PACKED:
+            return False
+        if access.buffer not in walker.emitter.read_only or not in_rows(row, stride):
+            rows[type(access), row, stride].add(column)
     return all(
-        isinstance(n, int)
-        and 1 < n < PACKED
-        and all(len(piece) == n for piece in pieces(columns, 1, n))
+        len(piece) == n
         for (*_, n), columns in rows.items()
+        for piece in pieces(columns, 1, n)
     )
 
 

@@ -149,6 +149,14 @@ def row_of(access):
     return (access.buffer, frozenset(terms.items())), column
 
 
+def in_rows(row, size):
+    """Whether all that an access may touch lies in rows of so many numbers, one after
+    the other: then the whole of a row is there to be loaded."""
+    buffer, terms = row
+    whole = buffer.nbytes // buffer.dtype.itemsize % size == 0
+    return whole and all(n % size == 0 for _, n in terms)
+
+
 @functools.cache
 def any_lane(count):
     """The axis of so many lanes, whichever loop goes through them."""
@@ -216,7 +224,8 @@ class Lanes(Walker):
     def walk(self, body):
         """Write the statements; rows are stored when all of them are known."""
         varying = [e for e in loads_of(body) if self.axis in e.free]
-        self.columns = self.in_pieces(e for e in varying if not self.follows(e))
+        loads = self.in_pieces(e for e in varying if not self.follows(e))
+        self.columns = self.in_whole_rows(loads)
         rows = []
         for stmt in body:
             if type(stmt) in lane_walkers:
@@ -272,6 +281,15 @@ class Lanes(Walker):
             whole = self.packed(columns[min(columns)])
             for piece in pieces(columns, self.count, whole):
                 found |= {(row, c): (piece, columns[piece[0]]) for c in piece}
+        return found
+
+    def in_whole_rows(self, found):
+        """The same where some of a row's numbers are loaded, and the others may be."""
+        for (row, c), (piece, first) in found.items():
+            size = self.packed(first)
+            alone = row[0] in self.writer.read_only and in_rows(row, size or 1)
+            if alone and size > len(piece):
+                found[row, c] = [*range(c - c % size, c - c % size + size)], first
         return found
 
     # Values.
@@ -391,8 +409,8 @@ class Lanes(Walker):
         turned, place = self.known_rows(row)
         if (place, column) not in turned:
             piece, first = self.columns[row, column]
-            vectors = self.loaded_rows(first, len(piece))
-            turned.update(zip(((place, c) for c in piece), vectors, strict=True))
+            found = zip(piece, self.loaded_rows(first, piece), strict=True)
+            turned.update(((place, c), v) for c, v in found if (row, c) in self.columns)
         return self.as_value(load.buffer, turned[place, column])
 
     def known_rows(self, row):
@@ -430,25 +448,34 @@ class Lanes(Walker):
         stride = self.stride(access)
         return stride if stride and 1 < stride < min(PACKED, self.count) else 0
 
-    def loaded_rows(self, first, size):
-        """`size` neighbours of each lane, as vectors that have one of each lane."""
-        buffer = first.buffer
+    def loaded_rows(self, first, piece):
+        """Neighbours of each lane, as vectors that have one of each lane.
+
+        Args:
+          first: one of the loads; piece: their columns.
+        """
+        buffer, size = first.buffer, len(piece)
         kind = memory_type(buffer.dtype)
         if size == self.packed(first):
             rows = [
                 self.load_vector(buffer, where, self.count)
-                for where in self.parts(first, size)
+                for where in self.parts(first, size, row_of(first)[1] - piece[0])
             ]
             return taken_apart(self.writer, rows, kind, self.count)
         rows = [self.load_vector(buffer, p, size) for p in self.addresses(first)]
         wide = [self.joined(rows[k::size], kind, size) for k in range(size)]
         return exchanged(self.writer, wide, kind, self.count)
 
-    def parts(self, first, size):
-        """Where the vectors begin that together are the rows of all lanes."""
+    def parts(self, first, size, column=0):
+        """Where the vectors begin that together are the rows of all lanes.
+
+        Args:
+          column: which number of a row the access loads or stores.
+        """
         start, kind = self.address(first, 0), memory_type(first.buffer.dtype)
         element = f"getelementptr {kind}, ptr {start}, i64"
-        return [self.writer.do(f"{element} {k * self.count}") for k in range(size)]
+        places = (k * self.count - column for k in range(size))
+        return [self.writer.do(f"{element} {n}") for n in places]
 
     def joined(self, vectors, kind, size):
         """Vectors one after the other, as one."""

@@ -6,20 +6,24 @@
 A machine-code function serves products of any size: it takes the arrays' memory, a list
 of sizes and strides, and a range of parts.  A part is a product of matrices out of
 a batch, or some rows and columns of one large product.  `product_tiles` writes it.
+Complex numbers are left to NumPy, whose BLAS multiplies them as fast as real ones.
 """
 
 import functools
 import math
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 
 from ...trace.base.config import config
+from ..donating import in_memory
+from ..lapack import WORTH_WAITING, one_thread_of_numpy
 from ..llvm.calls import plan_of, tiles
 from ..llvm.python_calls import make_builtin
 from ..llvm.target import binding
 from .kernels import PARTS, job_of, run_job
-from .shared_products import blocks_of, is_worth_sharing, pieces
+from .shared_products import blocks_of, is_worth_sharing, pieces, work_of
 from .workers import caller_in_parts
 
 
@@ -55,3 +59,30 @@ def native_product(call):
         run_job(function, (left, right, out, numbers), job)
 
     return multiply
+
+
+def numpy_product(call):
+    """The same by NumPy, whose BLAS has threads of its own."""
+    a, b, out = map(shown_by, (*call.inputs, *call.outputs))
+    is_long = work_of(call) >= WORTH_WAITING
+
+    def multiply(left, right, made):
+        locked = [each for each in in_memory(made) if not each.flags.writeable]
+        for each in locked:
+            each.setflags(write=True)
+        waits = is_long and config.read("cpu_threads") > 1
+        try:
+            with nullcontext() if waits else one_thread_of_numpy:
+                np.matmul(a(left), b(right), out=out(made))
+        finally:
+            for each in locked:
+                each.setflags(write=False)
+
+    return multiply
+
+
+def shown_by(view):
+    """A function of a buffer's array: what a `View` shows of its memory."""
+    dtype, shape = view.buffer.dtype, view.shape
+    start, *steps = (dtype.itemsize * n for n in (view.offset, *view.strides))
+    return lambda array: np.ndarray(shape, dtype, array, start, steps)
