@@ -309,6 +309,11 @@ def test_arrays_do_not_overlap_and_loops_are_vectorised():
 vectors = r"fmul <\d+ x \w+>|fadd reassoc <\d+ x \w+>"
 
 
+def square_of_product(z):
+    product = z.T @ z
+    return product * product + 1
+
+
 strips = {
     "elements": lambda x: x * 2 + 1,
     "function": lambda x: jnp.exp(x) * jnp.sin(x),
@@ -319,7 +324,10 @@ strips = {
     "short": lambda x: x.reshape(4, -1, x.shape[1]).max(0),
     "places": lambda x: x + jnp.arange(x.shape[1]),
     "complex": lambda x: jnp.exp(lax.complex(x, x + 1)) * 2,
+    "over itself": lambda x: square_of_product(lax.complex(x / 20, 0.1 * x)),
     "halves": lambda x: x.astype("float16") * x.astype("bfloat16"),
+    "two of four": lambda x: (lambda y: y[:, 1] / y[:, 3])(x.reshape(-1, 4)),
+    "one of five": lambda x: x.reshape(-1, 5)[:, 2].sum(),
     # Of as many numbers of each row as only a run knows.
     "parts": lambda x: (jnp.tril(x).sum(1), jnp.where(
         jnp.arange(x.shape[1]) < (abs(x[0, 0]) * 20).astype("int32"), jnp.exp(x), 0
