@@ -18,8 +18,8 @@ from .notebook import (
 from .project import Book, Chapter
 
 CELL_LINES = 40
-STRETCH_LINES = 120
-CHAPTER_LINES = 450
+STRETCH_LINES = 100
+CHAPTER_LINES = 350
 LINK = re.compile(r"\]\(([^)\s#]+)")
 FENCED = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 PICTURES = ("image/png", "image/svg+xml")
