@@ -219,8 +219,8 @@ class JitFunction(Jitted[Args, Result]):
         avals = [aval_of_leaf(x) for x in leaves]
         with Recording(self, captures, era, call, avals) as (record, info):
             traced = trace_function(self.function, call, avals, info)
-        donated = donated_leaves(self.options, call)
-        return Entry(info.name, *traced, record, self.traces, self.options, donated)
+        kept = record, self.traces, self.options, donated_leaves(self.options, call)
+        return Entry(info.name, *traced, *kept)
 
     def find(self, key, call, leaves):
         """The entry for a signature that is not among this wrapper's own."""
