@@ -19,8 +19,9 @@ from .complex_numbers import complex_p, imag_p, real_p
 
 def in_real_products(eqn):
     """A product of complex matrices as equations of real numbers, or None."""
-    is_complex = eqn.outvars[0].aval.dtype.kind == "c"
-    return written_out(eqn, four_products) if is_complex and is_large(eqn) else None
+    if is_large(eqn) and eqn.outvars[0].aval.dtype.kind == "c":
+        return written_out(eqn, four_products)
+    return None
 
 
 def parts_of(x):
