@@ -256,7 +256,7 @@ class Block:
         # A loop keeps its carry in registers, whatever its steps do with it.
         self.moves = bool(looped and self.axes and self.mixing.mixed)
         if not (self.mixing.permuted or self.moves):
-            raise Unfit("only totals")
+            raise Unfit  # It is rows, and their totals.
         self.lanes, self.folds, self.cells = {*self.axes}, {}, 0
         self.size, self.rows = 0, {}
         self.lane = Lane(self, closed)
@@ -271,7 +271,7 @@ class Block:
             loops = self.folds[eqn].statements() + loops
         self.statements = [*loops, *stores]
         if not self.moves:
-            raise Unfit("only totals")
+            raise Unfit
         if not self.axes and sum(self.rows.values()) > LONE_ROW * len(self.rows):
             raise Unfit("one lane")
 
@@ -399,7 +399,6 @@ loop_rules |= {
     "large block": (
         False, "it has too many operations to write out", "block_operations"
     ),
-    "only totals": (False, "no numbers change places: it is rows, and their totals"),
     "one lane": (False, "there is one lane, and a loop takes so long a row at once"),
     "large matrix": (
         False, "a lane has too many numbers for registers", "block_elements"
