@@ -589,7 +589,7 @@ numpy_cases |= {
         case(F(2, 3), 1, 5.0,
         axis=1), case(Z(4), -1, 9), case(F(2, 3), 0, F(3), axis=0),
         case(F(4), slice(0, 4, 2), 1.0), case(F(4), np.array([3, 0]), F(2)),
-        case(F(4), [], 1.0, dynamic=False, numpy=lambda x, i, y: x)],
+        case(F(4), np.zeros(0, int), 1.0, dynamic=False, numpy=lambda x, i, y: x)],
     "trim_zeros": [case(np.array([0, 0, 1, 0, 2, 0], np.int32), dynamic=False),
         case(np.array([0.0, 1.0, 0.0], np.float32), "f", dynamic=False),
         case(np.zeros(3, np.float32), dynamic=False),

@@ -203,8 +203,10 @@ def test_the_schedule_is_that_of_the_formula(slots):
     f(x, 20)
     (text,) = (text for text in sources() if "while s" in text)
     lines, ran = text.splitlines(), []
-    # The loop over steps forward, and the first line in it.
+    # The loop over steps forward, and the first line in it that runs once a step.
     (first,) = (i + 1 for i, line in enumerate(lines) if "in range(s" in line)
+    while lines[first].lstrip().startswith("for "):
+        first += 1
 
     def trace(frame, event, arg):
         line = frame.f_lineno - frame.f_code.co_firstlineno
