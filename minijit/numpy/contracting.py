@@ -8,7 +8,7 @@ from typing import Any
 
 from ..trace import dtypes, primitives
 from ..trace.types import Array, ArrayLike, DTypeLike
-from .arguments import alike, canonical_axis
+from .arguments import canonical_axis
 from .core import arrays, convert
 from .shapes import transpose
 
@@ -19,12 +19,13 @@ def contract(name, x, y, dimensions, precision, dtype):
     Args:
       dimensions: the `dimension_numbers`, tuples of ints.
     """
-    if dtype is None and alike((x, y)):
-        dtype, weak_type = x.aval.dtype, False
-    elif dtype is None:
-        dtype, weak_type = dtypes.result_type(x, y, return_weak_type_flag=True)
+    weak_type = False
+    if dtype is not None:
+        dtype = dtypes.user_dtype(dtype, name)
+    elif x.aval.dtype == y.aval.dtype and not x.aval.weak_type:
+        dtype = x.aval.dtype
     else:
-        dtype, weak_type = dtypes.user_dtype(dtype, name), False
+        dtype, weak_type = dtypes.result_type(x, y, return_weak_type_flag=True)
     precision = primitives.canonicalize_precision(precision)
     result = primitives.dot_general_p.bind(
         x, y, dimension_numbers=dimensions, precision=precision,
@@ -35,9 +36,8 @@ def contract(name, x, y, dimensions, precision, dtype):
 
 def contract_last(name, x, y, precision, dtype):
     """The sum of products over x's last and y's second to last axis."""
-    axes = ((), ())
-    if x.ndim and y.ndim:
-        axes = ((x.ndim - 1,), (y.ndim - 2 if y.ndim > 1 else 0,))
+    i, j = len(x.aval.shape), len(y.aval.shape)
+    axes = ((i - 1,), (builtins.max(j - 2, 0),)) if i and j else ((), ())
     return contract(name, x, y, (axes, ((), ())), precision, dtype)
 
 

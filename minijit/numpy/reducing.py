@@ -36,7 +36,7 @@ def reduce(name, x, axis, out, keepdims, initial=None, where=None, dtype=None):
     rank = len(x.aval.shape)
     axes = tuple(range(rank)) if axis is None else canonical_axes(axis, rank)
     if initial is None and name in ("max", "min"):
-        needs_identity(name, [x.shape[i] for i in axes], where)
+        needs_identity(name, x.aval.shape, axes, where)
     if where is not None:
         x = masked(name, x, where, monoid.identity(x.dtype))
     result = monoid.reduce.primitive.bind(x, axes=axes)
@@ -45,14 +45,14 @@ def reduce(name, x, axis, out, keepdims, initial=None, where=None, dtype=None):
     return expand_dims(result, axes) if keepdims and axes else result
 
 
-def needs_identity(name, sizes, where):
+def needs_identity(name, shape, axes, where):
     """`max` and `min` of nothing have no value: raise for them."""
     if where is not None:
         raise ValueError(
             f"reduction operation {name} does not have an identity, so to use a where "
             "mask one has to specify 'initial'"
         )
-    if 0 in sizes:
+    if 0 in shape and 0 in [shape[i] for i in axes]:
         raise ValueError(
             f"zero-size array to reduction operation {name} which has no identity"
         )

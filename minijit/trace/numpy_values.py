@@ -458,7 +458,7 @@ def chosen(ufunc, identity):
 
     def values(x, *, axes):
         found = extremum(ufunc, x, axes, identity(x.dtype))
-        if found.dtype.kind != "f" or found.all():
+        if found.dtype.kind != "f" or np.logical_and.reduce(found, None):
             return found
         return with_signs(found, extremum(both, np.signbit(x), axes, both.identity))
 
@@ -569,14 +569,21 @@ def product_of_types(args, params):
     lhs_shape = *batch, math.prod(rows), math.prod(size)
     rhs_shape = *batch, math.prod(size), math.prod(columns)
     shape = batch + rows + columns
+    lhs_laid_out = laid_out(lhs, wide, lhs_order, lhs_shape)
+    rhs_laid_out = laid_out(rhs, wide, rhs_order, rhs_shape)
 
     def product(lhs, rhs, **params):
-        lhs = lhs.astype(wide, copy=False).transpose(lhs_order).reshape(lhs_shape)
-        rhs = rhs.astype(wide, copy=False).transpose(rhs_order).reshape(rhs_shape)
-        result = (lhs @ rhs).reshape(shape)
+        result = (lhs_laid_out(lhs) @ rhs_laid_out(rhs)).reshape(shape)
         return result if result.dtype == dtype else convert_values(result, dtype)
 
     return product
+
+
+def laid_out(x, dtype, order, shape):
+    """A function that gives arrays like `x` a dtype, an order of axes, and a shape."""
+    if (x.dtype, x.shape, sorted(order)) == (dtype, shape, list(order)):
+        return np.asarray
+    return lambda x: x.astype(dtype, copy=False).transpose(order).reshape(shape)
 
 
 dot_general_values.of_types = product_of_types  # type: ignore[attr-defined]
