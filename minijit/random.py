@@ -222,7 +222,7 @@ def checked_shape(name, shape, *params):
     shapes = [np.shape(x) for x in params]
     if shape is None:
         return lax.broadcast_shapes(*shapes)
-    shape = arguments.canonical_shape(shape)
+    shape = arguments.canonicalize_shape(shape)
     joint = lax.broadcast_shapes(shape, *shapes)
     if joint != shape:
         raise ValueError(
@@ -281,7 +281,7 @@ def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None) -> A
     default = dtypes.default_dtype("unsigned")
     kind = np.unsignedinteger, "an unsigned int dtype"
     data, dtype = checked("bits", key, dtype, default, *kind)
-    return bits_sampler(data, shape=arguments.canonical_shape(shape), dtype=dtype)
+    return bits_sampler(data, shape=arguments.canonicalize_shape(shape), dtype=dtype)
 
 
 def unit_floats(data, shape, dtype):
@@ -524,7 +524,7 @@ def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None) ->
     """Floats of mean 0 and variance 1, in a bell curve; complex if the dtype is."""
     kind = np.inexact, "a float or complex dtype"
     data, dtype = checked("normal", key, dtype, float, *kind)
-    return normal_sampler(data, shape=arguments.canonical_shape(shape), dtype=dtype)
+    return normal_sampler(data, shape=arguments.canonicalize_shape(shape), dtype=dtype)
 
 
 @sampler
@@ -602,7 +602,7 @@ def simple(name, from_uniform, minval=0.0, maxval=1.0) -> Sampler:
 
     def function(key, shape=(), dtype=None):
         data, dtype = checked(name, key, dtype)
-        return draw(data, shape=arguments.canonical_shape(shape), dtype=dtype)
+        return draw(data, shape=arguments.canonicalize_shape(shape), dtype=dtype)
 
     return arguments.named(function, name)
 
@@ -689,7 +689,7 @@ def gumbel(
     mode = "low" if mode is None else mode
     if mode not in ("highest", "high", "low"):
         raise ValueError(f"Must provide valid mode for gumbel got: {mode}")
-    shape = arguments.canonical_shape(shape)
+    shape = arguments.canonicalize_shape(shape)
     return gumbel_sampler(data, shape=shape, dtype=dtype, mode=mode)
 
 
@@ -712,7 +712,7 @@ def categorical(
     logits = jnp.asarray(logits)
     axis = arguments.canonical_axis(axis, logits.ndim)
     batch = (*logits.shape[:axis], *logits.shape[axis + 1 :])
-    shape = batch if shape is None else arguments.canonical_shape(shape)
+    shape = batch if shape is None else arguments.canonicalize_shape(shape)
     checked_shape("categorical", shape, np.empty(batch, bool))
     extra = shape[: len(shape) - len(batch)]
     if not replace:
@@ -744,14 +744,14 @@ def rademacher(
     """-1 or 1, equally likely, of any dtype, by default int32."""
     data = key_words("rademacher", key)
     dtype = dtypes.user_dtype(int if dtype is None else dtype, "rademacher")
-    signs = bernoulli(data, 0.5, arguments.canonical_shape(shape)).astype(dtype)
+    signs = bernoulli(data, 0.5, arguments.canonicalize_shape(shape)).astype(dtype)
     return (2 * signs - 1).astype(dtype)
 
 
 def maxwell(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None) -> Array:
     """The lengths of vectors in space whose three parts are normal."""
     data, dtype = checked("maxwell", key, dtype)
-    parts = normal(data, (*arguments.canonical_shape(shape), 3), dtype)
+    parts = normal(data, (*arguments.canonicalize_shape(shape), 3), dtype)
     return jnp.linalg.norm(parts, axis=-1)
 
 
@@ -762,7 +762,7 @@ def double_sided_maxwell(
     """`maxwell` with a random sign, scaled and moved."""
     data, dtype = checked("double_sided_maxwell", key, dtype)
     joint = lax.broadcast_shapes(np.shape(loc), np.shape(scale))
-    shape = (arguments.canonical_shape(shape) or joint) + joint
+    shape = (arguments.canonicalize_shape(shape) or joint) + joint
     lengths, signs = words_of(data)
     signs = rademacher(signs, shape, dtype)
     return signs * maxwell(lengths, shape, dtype) * scale + loc
@@ -871,7 +871,7 @@ def orthogonal(
     m = n if m is None else arguments.static_int(m, "m")
     if min(n, m) < 0:
         raise ValueError(f"orthogonal: n and m must not be negative, got {n} and {m}")
-    shape = arguments.canonical_shape(shape)
+    shape = arguments.canonicalize_shape(shape)
     z = normal(data, (*shape, max(n, m), min(n, m)), dtype)
     q, r = jnp.linalg.qr(z.astype(wide(dtype)))
     # Of all decompositions this takes the one with r positive on its diagonal.
@@ -1055,7 +1055,7 @@ def generalized_normal(
 ) -> Array:
     """Floats with density proportional to e**-|x|**p."""
     data, dtype = checked("generalized_normal", key, dtype)
-    shape = arguments.canonical_shape(shape)
+    shape = arguments.canonicalize_shape(shape)
     key_g, key_s = words_of(data)
     power = jnp.reciprocal(jnp.asarray(p, dtype))
     powers = gamma(key_g, power, shape, dtype)
@@ -1072,7 +1072,7 @@ def ball(
       p: which norm is at most 1 in the ball.
     """
     data, dtype = checked("ball", key, dtype)
-    shape = arguments.canonical_shape(shape)
+    shape = arguments.canonicalize_shape(shape)
     k1, k2 = words_of(data)
     g = generalized_normal(k1, p, (*shape, arguments.static_int(d, "d")), dtype)
     total = (jnp.abs(g) ** p).sum(-1) + exponential(k2, shape, dtype)
@@ -1281,7 +1281,7 @@ def multinomial(
     data, dtype = checked("multinomial", key, dtype)
     arguments.check_arraylike("multinomial", n, p)
     n, p = core.promote_dtypes([n, p], dtypes.to_inexact_dtype)
-    shape = p.shape if shape is None else arguments.canonical_shape(shape)
+    shape = p.shape if shape is None else arguments.canonicalize_shape(shape)
     n = jnp.broadcast_to(n, shape[:-1])
     p = jnp.moveaxis(jnp.broadcast_to(p, shape), -1, 0)
     left = lax.cumsum(p, 0, reverse=True)

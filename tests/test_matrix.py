@@ -90,11 +90,6 @@ reasons |= {
 
 
 reasons |= {
-    (column, "borrow_from"): "`borrow` becomes it when it is lowered, not before"
-    for column in ("eval", "linearize", "transpose", "batch")
-}
-reasons |= {("lower", "borrow"): "it becomes `borrow_from`, before it is lowered"}
-reasons |= {
     (column, name): "a convolution becomes it when it is lowered, not before"
     for column in ("eval", "shape", "linearize", "transpose", "batch")
     for name in ("patches", "direct_convolution", "direct_convolution_over_images")

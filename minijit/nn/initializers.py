@@ -209,7 +209,7 @@ def variance_scaling(
     """
 
     def init(key, shape, dtype=dtype):
-        shape, dtype = arguments.canonical_shape(shape), weight_dtype(dtype)
+        shape, dtype = arguments.canonicalize_shape(shape), weight_dtype(dtype)
         both = fans(shape, in_axis, out_axis, batch_axis)
         if mode not in denominators:
             raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
@@ -263,7 +263,7 @@ def orthogonal(
     """
 
     def init(key, shape, dtype=dtype):
-        shape, dtype = arguments.canonical_shape(shape), weight_dtype(dtype)
+        shape, dtype = arguments.canonicalize_shape(shape), weight_dtype(dtype)
         if len(shape) < 2:
             raise ValueError("orthogonal initializer requires at least a 2D shape")
         if 0 in shape:
@@ -289,7 +289,7 @@ def delta_orthogonal(
     """
 
     def init(key, shape, dtype=dtype):
-        shape, dtype = arguments.canonical_shape(shape), weight_dtype(dtype)
+        shape, dtype = arguments.canonicalize_shape(shape), weight_dtype(dtype)
         if len(shape) not in (3, 4, 5):
             raise ValueError(
                 "Delta orthogonal initializer requires a 3D, 4D or 5D shape."

@@ -19,7 +19,10 @@ from ..trace.base.errors import (
     HERE, ConcretizationTypeError, asked_by_library, user_level,
 )
 from ..trace.core import Array, Tracer
-from ..trace.shape_checks import broadcast_shape, canonicalize_axis
+from ..trace.shape_checks import (
+    broadcast_shape, canonicalize_axis, canonicalize_shape as canonicalize_shape,
+    static,
+)
 
 # -- arrays
 
@@ -241,9 +244,6 @@ def concrete(x, what, advice):
         ) from None
 
 
-static = "mark the argument it comes from with static_argnums or static_argnames."
-
-
 def static_int(x, what):
     """A size or an axis as an int; a traced one raises."""
     x = concrete(x, what, static)[()] if isinstance(x, Tracer) else x
@@ -251,30 +251,6 @@ def static_int(x, what):
         return operator.index(x)
     except TypeError:
         raise TypeError(f"{what} must be an integer, got {x!r}") from None
-
-
-def canonical_shape(shape):
-    """A shape, or a single size, as a tuple of ints.
-
-    Raises TypeError for traced and for fractional sizes.
-    """
-    several = isinstance(shape, (tuple, list)) or np.iterable(shape)
-    sizes = shape if several else (shape,)
-    try:
-        return tuple(map(operator.index, sizes))
-    except TypeError:
-        raise shape_error(sizes) from None
-
-
-def shape_error(sizes):
-    """The TypeError for a shape that is not made of known integers."""
-    origins = {x.origin() for x in sizes if isinstance(x, Tracer)}
-    return TypeError(
-        "Shapes must be 1D sequences of concrete values of integer type, got "
-        f"{tuple(sizes)}.{''.join(sorted(origins))}{HERE}\n"
-        f"  Instead: if using `jit`, {static} Arithmetic on `x.shape` of an array is "
-        "always known, with plain `np`."
-    )
 
 
 def canonical_axis(axis, ndim, error=ValueError):

@@ -16,7 +16,7 @@ from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform import tangents
 from ..transform.batching.vmap import vmap
 from ..transform.control_flow.api import cond
-from .arguments import canonical_shape, concrete, static, static_int
+from .arguments import canonicalize_shape, concrete, static, static_int
 from .core import arrays, convert, expand_to, later, sign, strong
 from .elementwise import choose_where, power
 from .making import (
@@ -78,7 +78,7 @@ def tri(
 ) -> Array:
     """Ones on and below the k-th diagonal of an N by M matrix.  JAX: `jnp.tri`."""
     dtype = dtypes.user_dtype(np.float32 if dtype is None else dtype, "tri")
-    shape = canonical_shape((N, N if M is None else M))
+    shape = canonicalize_shape((N, N if M is None else M))
     k = static_int(k, "the argument 'k' of jnp.tri") if not isinstance(k, Tracer) else k
     rows = primitives.broadcasted_iota(np.dtype(np.int32), shape, 0)
     columns = primitives.broadcasted_iota(np.dtype(np.int32), shape, 1)
@@ -185,7 +185,7 @@ def indices(
     One array with a new first axis, or a tuple of arrays with `sparse`.
     """
     dtype = dtypes.user_dtype(int if dtype is None else dtype, "indices")
-    sizes = canonical_shape(tuple(dimensions))
+    sizes = canonicalize_shape(tuple(dimensions))
     counts = [counting(size, dtype) for size in sizes]
     grids = [along_axis(x, i, len(sizes)) for i, x in enumerate(counts)]
     if sparse:
@@ -334,7 +334,7 @@ def fromfunction(
 
     It is called once, with the elements as lanes of a `vmap` for each axis.
     """
-    sizes = canonical_shape(shape)
+    sizes = canonicalize_shape(shape)
     for i in range(len(sizes)):
         in_axes = [0 if i == j else None for j in range(len(sizes))]
         function = vmap(function, in_axes=tuple(in_axes[::-1]))

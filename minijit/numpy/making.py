@@ -16,7 +16,7 @@ from ..trace.dtypes import scalar_makers
 from ..trace.primitives import floor
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from .arguments import (
-    canonical_axis, canonical_shape, check_arraylike, concrete, no_out, static,
+    canonical_axis, canonicalize_shape, check_arraylike, concrete, no_out, static,
     static_int, unwrapped,
 )
 from .core import (
@@ -157,7 +157,7 @@ def full(
 ) -> Array:
     """An array of `shape` with one value everywhere.  JAX: `jnp.full`."""
     check_arraylike("full", fill_value)
-    return placed(filled(canonical_shape(shape), fill_value, dtype, "full"), device)
+    return placed(filled(canonicalize_shape(shape), fill_value, dtype, "full"), device)
 
 
 def filled(shape, value, dtype, name):
@@ -195,7 +195,7 @@ def constant(shape, value, dtype, name):
             f"`jnp.{name}(({shape}, {dtype}))`, with a tuple for the shape?"
         )
     dtype = float if dtype is None else dtype
-    return filled(canonical_shape(shape), value, dtype, name)
+    return filled(canonicalize_shape(shape), value, dtype, name)
 
 
 def full_like(
@@ -206,7 +206,7 @@ def full_like(
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         a, = arrays("full_like", a)
     check_arraylike("full_like", 0, fill_value)
-    shape = a.shape if shape is None else canonical_shape(shape)
+    shape = a.shape if shape is None else canonicalize_shape(shape)
     dtype = a.dtype if dtype is None and dtypes.carried_type(a.dtype) else dtype
     if dtype is not None:
         return placed_like(filled(shape, fill_value, dtype, "full_like"), device, a)
@@ -404,7 +404,7 @@ def eye(
 ) -> Array:
     """Ones on the k-th diagonal of an N by M matrix of zeros.  JAX: `jnp.eye`."""
     dtype = dtypes.user_dtype(float if dtype is None else dtype, "eye")
-    shape = canonical_shape((N, N if M is None else M))
+    shape = canonicalize_shape((N, N if M is None else M))
     if builtins.min(shape) < 0:
         raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
     if isinstance(k, int):

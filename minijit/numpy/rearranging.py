@@ -11,7 +11,7 @@ import numpy as np
 
 from ..trace import primitives, slicing
 from ..trace.types import Array, ArrayLike, Axis, DTypeLike, Shape
-from .arguments import canonical_axes, canonical_axis, canonical_shape, static_int
+from .arguments import canonical_axes, canonical_axis, canonicalize_shape, static_int
 from .core import arrays, as_array, convert, expand_to, known_int, ndim
 from .elementwise import mod
 from .making import array, asarray, checked_arrays, concatenate, zeros_like
@@ -132,7 +132,7 @@ def part_of(x, axis, start, stop):
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """The array repeated as a whole along each axis.  JAX: `jnp.tile`."""
     x, = arrays("tile", A)
-    reps = canonical_shape(reps)
+    reps = canonicalize_shape(reps)
     rank = builtins.max(x.ndim, len(reps))
     reps = (1,) * (rank - len(reps)) + reps
     x = expand_to(x, rank)
@@ -270,7 +270,7 @@ def dsplit(
 def resize(a: ArrayLike, new_shape: Shape) -> Array:
     """The elements over and over, until `new_shape` is full.  JAX: `jnp.resize`."""
     x, = arrays("resize", a)
-    shape = canonical_shape(new_shape)
+    shape = canonicalize_shape(new_shape)
     if builtins.any(n < 0 for n in shape):
         raise ValueError("all elements of `new_shape` must be non-negative")
     total = math.prod(shape)

@@ -11,13 +11,13 @@ import numpy as np
 from ..trace import primitives
 from ..trace.shape_checks import broadcast_shape
 from ..trace.types import Array, ArrayLike, Axis, Shape
-from .arguments import canonical_axes, canonical_axis, canonical_shape
+from .arguments import canonical_axes, canonical_axis, canonicalize_shape
 from .core import arrays
 
 
 def broadcast_shapes(*shapes: int | Shape) -> tuple[int, ...]:
     """The shape that all of `shapes` broadcast to.  JAX: `jnp.broadcast_shapes`."""
-    return broadcast_shape(tuple(map(canonical_shape, shapes)))
+    return broadcast_shape(tuple(map(canonicalize_shape, shapes)))
 
 
 def reshape(
@@ -36,7 +36,7 @@ def reshape(
 
 def known_sizes(x, shape):
     """`shape` for reshaping `x`, its -1 replaced by what is left over."""
-    sizes = canonical_shape(shape)
+    sizes = canonicalize_shape(shape)
     if sizes.count(-1) > 1:
         raise TypeError(
             f"can only specify one unknown axis size with a `-1` value, got {shape}"
@@ -106,7 +106,7 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
 def broadcast_to(array: ArrayLike, shape: int | Shape) -> Array:
     """The array repeated along axes to fit `shape`.  JAX: `jnp.broadcast_to`."""
     x, = arrays("broadcast_to", array)
-    shape = canonical_shape(shape)
+    shape = canonicalize_shape(shape)
     if x.shape == shape:
         return x
     check_broadcast(x.aval, shape)

@@ -14,8 +14,8 @@ from ..trace.core import Tracer, operators
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform.control_flow.more_loops import fori_loop
 from .arguments import (
-    canonical_axis, canonical_shape, check_arraylike, concrete, no_out, tell_of_batches,
-    unwrapped,
+    canonical_axis, canonicalize_shape, check_arraylike, concrete, no_out,
+    tell_of_batches, unwrapped,
 )
 from .core import arrays, convert, divide, np_shape, promote_dtypes
 from .creation import indices
@@ -383,7 +383,7 @@ def ravel_multi_index(
     order: str = "C", *, dtype: DTypeLike | None = None,
 ) -> Array:
     """Indices along several axes as flat indices.  JAX: `jnp.ravel_multi_index`."""
-    sizes = canonical_shape(tuple(dims))
+    sizes = canonicalize_shape(tuple(dims))
     parts = arrays("ravel_multi_index", *multi_index)
     if len(parts) != len(sizes):
         raise ValueError(
@@ -432,7 +432,7 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:
     i, = arrays("unravel_index", indices)
     sizes = list(shape) if np.iterable(shape) else [shape]
     if not builtins.any(isinstance(n, Tracer) for n in sizes):
-        sizes = canonical_shape(sizes)
+        sizes = canonicalize_shape(sizes)
     found = []
     for n in reversed(sizes):
         i, rest = divmod(i, n)

@@ -5,23 +5,11 @@
 
 import operator
 
-import numpy as np
-
 from ..trace import primitives as lax
 from ..trace.array import aval_of, to_numpy
-from ..trace.dtypes import finfo, iinfo
 from .scatter import (
     ScatterDimensionNumbers, scatter_add, scatter_max, scatter_min, scatter_mul,
 )
-
-
-def lowest(dtype, sign=-1):
-    """The identity of the maximum; of the minimum, with the sign 1."""
-    if dtype.kind == "b":
-        return sign > 0
-    if dtype.kind in "iu":
-        return iinfo(dtype).max if sign > 0 else iinfo(dtype).min
-    return finfo(dtype).dtype.type(sign * np.inf)
 
 
 def check_segments(name, aval, ids, size, bucket_size):
@@ -37,8 +25,8 @@ def check_segments(name, aval, ids, size, bucket_size):
         )
 
 
-def segments(name, scatter, reduce, identity, text):
-    """`segment_sum` and its like: `scatter` and `reduce` do the same operation."""
+def segments(name, scatter, monoid, text):
+    """`segment_sum` and its like: `scatter` combines as the monoid does."""
 
     def function(
         data, segment_ids, num_segments=None, indices_are_sorted=False,
@@ -64,7 +52,7 @@ def segments(name, scatter, reduce, identity, text):
             )
             places = lax.concatenate([row, places], 1)
         found = scatter(
-            lax.full((*lead, *rest), identity(aval.dtype), aval.dtype),
+            lax.full((*lead, *rest), monoid.identity(aval.dtype)),
             places,
             data,
             ScatterDimensionNumbers(
@@ -76,7 +64,7 @@ def segments(name, scatter, reduce, identity, text):
             unique_indices=unique_indices,
             mode=mode,
         )
-        return found if bucket_size is None else reduce(found, (0,))
+        return found if bucket_size is None else monoid.reduce(found, (0,))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{text}.  JAX: `jax.ops.{name}`.
@@ -98,18 +86,18 @@ def segments(name, scatter, reduce, identity, text):
 
 
 segment_sum = segments(
-    "segment_sum", scatter_add, lax.reduce_sum, lambda dtype: 0,
+    "segment_sum", scatter_add, lax.monoids[lax.add],
     "The sum of the rows of each segment",
 )  # fmt: skip
 segment_prod = segments(
-    "segment_prod", scatter_mul, lax.reduce_prod, lambda dtype: 1,
+    "segment_prod", scatter_mul, lax.monoids[lax.mul],
     "The product of the rows of each segment",
 )  # fmt: skip
 segment_max = segments(
-    "segment_max", scatter_max, lax.reduce_max, lowest,
+    "segment_max", scatter_max, lax.monoids[lax.max],
     "The largest of the rows of each segment",
 )  # fmt: skip
 segment_min = segments(
-    "segment_min", scatter_min, lax.reduce_min, lambda dtype: lowest(dtype, 1),
+    "segment_min", scatter_min, lax.monoids[lax.min],
     "The smallest of the rows of each segment",
 )  # fmt: skip

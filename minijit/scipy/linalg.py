@@ -725,39 +725,23 @@ def convolution_matrix(a, n, mode="full"):
     return jnp.concatenate([a, zero], -1)[..., place]
 
 
-def known(function, n, dtype=None):
-    """A matrix that only depends on its size, made by NumPy in double precision."""
-    n = operator.index(n)
+def made(name, n, *args, dtype=None, **options):
+    """SciPy's matrix of a size; what is exact in it is rounded once."""
+    import scipy.linalg
+
+    matrix = getattr(scipy.linalg, name)(operator.index(n), *args, **options)
     dtype = jnp.zeros(0).dtype if dtype is None else dtype
-    return jnp.asarray(np.array(function(n)).reshape((-1, n) if n else (0, 0)), dtype)
-
-
-def of_choose(n, k):
-    return math.comb(n, k) if 0 <= k <= n else 0
+    return jnp.asarray(matrix.astype(float), dtype)
 
 
 def hilbert(n):
     """1 / (i + j + 1)."""
-    i = np.arange(n)
-    return known(lambda n: 1 / (i[:, None] + i + 1.0), n)
+    return made("hilbert", n)
 
 
 def invhilbert(n):
     """The inverse of `hilbert`."""
-    of = of_choose
-
-    def entry(i, j):
-        first = of(n + i, n - j - 1) * of(n + j, n - i - 1) * of(i + j, i) ** 2
-        return float((-1) ** (i + j) * (i + j + 1) * first)
-
-    return known(lambda n: [entry(i, j) for i in range(n) for j in range(n)], n)
-
-
-def pascal_lower(n, sign=1):
-    return np.array(
-        [float(sign ** (i - j) * of_choose(i, j)) if i >= j else 0.0
-         for i in range(n) for j in range(n)]
-    ).reshape(n, n)  # fmt: skip
+    return made("invhilbert", n, exact=True)
 
 
 def check_kind(kind):
@@ -770,36 +754,26 @@ def check_kind(kind):
 
 def pascal(n, kind=None):
     """Binomials: "symmetric" (the default), or a triangle of them, "lower", "upper"."""
-    kind, low = check_kind(kind), pascal_lower(n)
-    made = {"lower": low, "upper": low.T, "symmetric": low @ low.T}[kind]
-    return known(lambda n: made, n, np.float32)
+    return made("pascal", n, check_kind(kind), dtype=np.float32)
 
 
 def invpascal(n, kind=None):
     """The inverse of `pascal`."""
-    kind, low = check_kind(kind), pascal_lower(n, -1)
-    made = {"lower": low, "upper": low.T, "symmetric": low.T @ low}[kind]
-    return known(lambda n: made, n)
+    return made("invpascal", n, check_kind(kind))
 
 
 def helmert(n, full=False):
     """Orthonormal contrasts [n - 1, n]; with `full` a constant row comes first."""
     if n < 1:
         raise ValueError(f"n must be a positive integer; got {n}.")
-    k, j = np.arange(1, n)[:, None], np.arange(n)
-    rows = np.where(j < k, 1.0, np.where(j == k, -k, 0.0)) / np.sqrt(k * (k + 1.0))
-    rows = np.concatenate([np.full((1, n), n**-0.5), rows]) if full else rows
-    return known(lambda n: rows, n)
+    return made("helmert", n, full)
 
 
 def hadamard(n, dtype=int):
     """Ones and minus ones, with orthogonal rows; n a power of 2."""
     if n < 1 or n & (n - 1):
         raise ValueError(f"n must be a positive power of 2; got {n}.")
-    h = np.ones((1, 1), int)
-    while h.shape[0] < n:
-        h = np.block([[h, h], [h, -h]])
-    return known(lambda n: h, n, dtype)
+    return made("hadamard", n, dtype=dtype)
 
 
 def dft(n, scale=None, *, dtype=None):
@@ -812,7 +786,7 @@ def dft(n, scale=None, *, dtype=None):
     i = np.arange(n)
     omegas = np.exp(-2j * np.pi * (i[:, None] * i % max(n, 1)) / max(n, 1))
     omegas = omegas / {None: 1, "sqrtn": np.sqrt(n), "n": n}[scale]
-    return known(lambda n: omegas, n, dtype)
+    return jnp.asarray(omegas, dtype)
 
 
 calls.publish(globals(), """

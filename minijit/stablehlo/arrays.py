@@ -126,11 +126,10 @@ def abs_row(w, out, x):
     return x if out.dtype.kind == "u" else w.op("abs", [x], out)
 
 
-def borrowed(running, x):
+def borrowed(running, first, x):
     """Lanes that do not run have the values of the first lane that does."""
     axis = running.ndim - 1
-    first = jnp.argmax(running, axis)[..., None]
-    lanes = jnp.where(running, jnp.arange(running.shape[axis]), first)
+    lanes = jnp.where(running, jnp.arange(running.shape[axis]), first[..., None])
     lanes = lanes.reshape(lanes.shape + (1,) * (x.ndim - axis - 1))
     return jnp.take_along_axis(x, lanes, axis)
 

@@ -15,7 +15,8 @@ import operator
 import numpy as np
 
 from . import dtypes
-from .base.errors import HERE, TracerIntegerConversionError
+from .base.errors import HERE
+from .core import Tracer
 
 # The kinds of dtypes that a primitive may accept.
 integer = (np.integer,)
@@ -257,22 +258,25 @@ def check_dot(lhs, rhs, dimension_numbers):
 # -- reading what users give
 
 
-def canonicalize_shape(shape):
-    """A shape as a tuple of Python ints; one int is a shape of one axis.
+static = "mark the argument it comes from with static_argnums or static_argnames."
 
-    Raises TypeError for what is no shape, and names the argument behind a tracer.
+
+def canonicalize_shape(shape):
+    """A shape, or a single size, as a tuple of ints.
+
+    Raises TypeError for traced and for fractional sizes.
     """
+    sizes = shape if isinstance(shape, tuple) or np.iterable(shape) else (shape,)
     try:
-        several = isinstance(shape, tuple) or np.iterable(shape)
-        sizes = shape if several else (shape,)
         return tuple(map(operator.index, sizes))
-    except TracerIntegerConversionError:
-        raise
-    except TypeError as error:
+    except TypeError:
+        origins = {x.origin() for x in sizes if isinstance(x, Tracer)}
         raise TypeError(
-            "Shapes must be 1D sequences of concrete values of integer type, "
-            f"got {shape}."
-        ) from error
+            "Shapes must be 1D sequences of concrete values of integer type, got "
+            f"{tuple(sizes)}.{''.join(sorted(origins))}{HERE}\n"
+            f"  Instead: if using `jit`, {static} Arithmetic on `x.shape` of an array "
+            "is always known, with plain `np`."
+        ) from None
 
 
 def canonicalize_axis(axis, ndim):

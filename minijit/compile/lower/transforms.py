@@ -8,12 +8,8 @@ equations and keep the values after all.
 
 from functools import partial
 
-import numpy as np
-
-from ...trace.array import shape_rules
-from ...trace.core import Primitive
 from ...trace.jaxprs.jaxpr import Var
-from ...trace.primitives import argmax_p, broadcast_in_dim_p, select_n_p
+from ...trace.primitives import broadcast_in_dim_p, select_n_p
 from ...transform.control_flow.batching import (
     borrow_p, every_p, select_lanes_p, spread_p, sum_lanes_p,
 )
@@ -39,7 +35,7 @@ from ...transform.tangents import tangent_aval
 from ..loops.expressions import Axis, as_index, op
 from ..loops.graphs import postorder
 from ..pipeline import expansions
-from ..simplify.folding import inline_rules, rules
+from ..simplify.folding import inline_rules
 from .calls import call_program
 from .elements import one_operation
 from .walk import At, Elements, Statements, fallbacks, lower_rules, row_of
@@ -86,20 +82,8 @@ def lower_checkpoint(walk, eqn):
     call_program(walk, eqn, eqn.params["jaxpr"], "checkpoint")
 
 
-borrow_from_p = Primitive("borrow_from")
-
-
-def borrow_from_first(walk, out, running, x):
-    """`borrow`, with the first running lane a value that is known once for all."""
-    axis = len(running.aval.shape) - 1
-    if running.aval.shape[axis] < 2:
-        return x
-    first = walk.apply(argmax_p, running, axes=(axis,), index_dtype=np.dtype("int32"))
-    return walk.apply(borrow_from_p, running, first, x)
-
-
 def borrowed(out, index, running, first, x):
-    """The row of `borrow_from`: an idle lane has the element of the first that runs."""
+    """The row of `borrow`: an idle lane has the element of the first that runs."""
     axis, last = len(running.shape) - 1, as_index(running.shape[-1] - 1)
     before, lane = index[:axis], index[axis]
     chosen = op("select", running[(*before, lane)], lane, as_index(first[before]))
@@ -114,7 +98,7 @@ def with_own_inputs(jaxpr):
     So it is where what was borrowed leads, lane by lane, only to `select`s by the
     same lanes.  To compute on is then cheaper than to look for a lane that runs.
     """
-    if not any(eqn.primitive is borrow_from_p for eqn in jaxpr.eqns):
+    if not any(eqn.primitive is borrow_p for eqn in jaxpr.eqns):
         return jaxpr
     kept, masks = {eqn: lanes_kept(eqn) for eqn in jaxpr.eqns}, {}
     for eqn in jaxpr.eqns:
@@ -127,7 +111,7 @@ def with_own_inputs(jaxpr):
     for eqn in reversed(jaxpr.eqns):
         found = [matters[v] for v in eqn.outvars if v in matters]
         here = frozenset.intersection(*found) if found else frozenset()
-        if eqn.primitive is borrow_from_p and eqn.invars[0] in here:
+        if eqn.primitive is borrow_p and eqn.invars[0] in here:
             own[eqn.outvars[0]] = eqn.invars[2]
         for n, x in enumerate(eqn.invars):
             if isinstance(x, Var):
@@ -161,13 +145,11 @@ def lanes_kept(eqn):
 
 
 expansions |= {"with_own_inputs": with_own_inputs}
-shape_rules |= {borrow_from_p: lambda running, first, x: x}
-rules |= {borrow_p: [borrow_from_first]}
 lower_rules |= {
     add_any_p: one_operation("add"),
     name_p: Elements(lambda out, index, x, *, name: x[index], 0),
     checkpoint_p: Statements(lower_checkpoint),
-    borrow_from_p: Elements(borrowed),
+    borrow_p: Elements(borrowed),
 }
 lower_rules |= {stop_gradient_p: Elements(lambda out, index, x: x[index], 0)}
 fallbacks |= {

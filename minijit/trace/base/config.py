@@ -232,7 +232,13 @@ config.define(
     allowed=("allow", "warn", "raise"),
 )
 config.define("log_compiles", False, "print a line for each trace and each compile")
-config.define("check_tracer_leaks", False, "raise where a tracer outlives its trace")
+# A trace that is reused cannot be searched for leaks, so the flag makes new ones.
+config.define(
+    "check_tracer_leaks",
+    False,
+    "raise where a tracer outlives its trace",
+    changes_traces=True,
+)
 config.define("debug_checks", False, "check every jaxpr and loop program made")
 config.define(
     "traceback_filtering",

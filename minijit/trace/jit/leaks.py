@@ -23,14 +23,6 @@ from ..jaxprs.jaxpr import JaxprTracer
 from .captures import is_library
 from .jit import trace_checks
 
-# A trace that is reused cannot be searched for leaks, so the flag makes new ones.
-config.define(
-    "check_tracer_leaks",
-    False,
-    "raise where a tracer outlives its trace",
-    changes_traces=True,
-)
-
 
 def check_leaks(trace):
     """Raise `UnexpectedTracerError` if something still holds a tracer of `trace`.

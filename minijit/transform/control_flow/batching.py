@@ -39,19 +39,24 @@ from .while_and_scan import Loop, While, scan_p, while_p
 borrow_p = Primitive("borrow")
 
 
-def borrow(running, x):
-    """x, where each lane that is not `running` has the values of the first that is.
+def borrow_where(running, values, axes):
+    """Values, in which lanes that are not `running` have those of the first that is.
 
     A lane that waits for others still computes; with a running lane's inputs it
     computes something legal, and no NaN gets into sums over lanes.
+
+    Args:
+      axes: for each value 0, where its lanes are, or None if it has none.
     """
-    return borrow_p.bind(running, x) if isinstance(aval_of(x), ShapedArray) else x
-
-
-def borrow_where(running, values, axes):
-    """Values, those that have lanes (axis 0, or else None) borrowed."""
-    pairs = zip(values, axes, strict=True)
-    return [x if axis is None else borrow(running, x) for x, axis in pairs]
+    if aval_of(running).size < 2:
+        return values
+    first = lax.argmax(running, 0, int32)
+    return [
+        borrow_p.bind(running, first, x)
+        if axis is not None and isinstance(aval_of(x), ShapedArray)
+        else x
+        for x, axis in zip(values, axes, strict=True)
+    ]
 
 
 def in_front_where(lanes, values, axes, wanted):
@@ -67,27 +72,25 @@ def front(axes):
     return tuple(None if axis is None else 0 for axis in axes)
 
 
-def borrow_eval(running, x):
+def borrow_eval(running, first, x):
     aval, running, x = aval_of(x), to_numpy(running), to_numpy(x)
-    if not running.size:
-        return ArrayImpl(x, aval)
-    first = running.argmax(-1)[..., None]
+    first = to_numpy(first)[..., None]
     lanes = np.where(running, np.arange(running.shape[-1]), first)
     lanes = lanes.reshape(lanes.shape + (1,) * (x.ndim - running.ndim))
     borrowed = np.take_along_axis(x, lanes, running.ndim - 1)
     return ArrayImpl(np.ascontiguousarray(borrowed), aval)
 
 
-def borrow_linearize(nonzero, running, x):
+def borrow_linearize(nonzero, running, first, x):
     """Tangents of idle lanes do not count: they are zero."""
 
-    def linear(_, t):
+    def linear(_, first_tangent, t):
         return select_arrays(running, t, zeros(aval_of(t))) if t is not None else None
 
-    return borrow(running, x), linear
+    return borrow_p.bind(running, first, x), linear
 
 
-shape_rules |= {borrow_p: lambda running, x: x}
+shape_rules |= {borrow_p: lambda running, first, x: x}
 eval_rules |= {borrow_p: borrow_eval}
 linearize_rules |= {borrow_p: borrow_linearize}
 batch_rules |= in_front(borrow_p)
