@@ -24,7 +24,7 @@ from minijit.book.reader import copy_folder, copy_of, start
 
 __all__ = ["book"]
 confined = pytest.mark.skipif(bool(confine.missing()), reason=confine.missing())
-SECONDS = 30
+SECONDS = 12  # of which one test gets a sixth
 EVIL = {
     "endless": "    while True: pass",
     "large": "    return bytearray(1 << 40)",

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+from minijit.book import page_prose
 from minijit.book.project import find_book
 
 pytest.importorskip("mistune")
@@ -37,9 +38,12 @@ root = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def edition(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All pages of the book."""
+    """All pages of the book; long texts without colours, which take the most time."""
     out = tmp_path_factory.mktemp("html")
-    write_pages(find_book(root), None, out)
+    short = lambda x, kind="python": spans(x, kind if len(x) < 4000 else "text")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_prose, "spans", short)
+        write_pages(find_book(root), None, out)
     return out
 
 

@@ -25,7 +25,7 @@ from .lite import ADDRESS, FOLDER
 from .notebook import load
 from .page_cells import Page, chapter_page
 from .page_prose import source_lines
-from .project import HOW, Book, Chapter, quiet_parts
+from .project import HOW, Book, Chapter, quiet_parts, still
 
 WEB = Path(__file__).parent / "web"
 RECORD = "web/built.json"
@@ -81,6 +81,7 @@ def write_pages(
 
     Returns the pages written, the contents first; those that stand already are not.
     """
+    book = still(book)
     lite = {p.name for p in (out / FOLDER / "files").glob("*.ipynb")}
     site = Site(book, out, contents(book), read_record(out), [], lite)
     site.write("index.html", framed(site, None, index_body(site), "index.html"))
@@ -134,12 +135,12 @@ def write_chapter(site: Site, chapter: Chapter) -> None:
     book, name = site.book, f"{chapter.stem}.html"
     path = book.notebook(chapter)
     live = chapter.file in site.lite
-    linked = ",".join(linkable(book))
-    mark = made_of(path.read_bytes(), repr(site.shown), linked, str(live))
+    links = linkable(book)
+    mark = made_of(path.read_bytes(), repr(site.shown), ",".join(links), str(live))
     kept = site.record.get(name)
     if kept and kept[0] == mark and (site.out / name).exists():
         return
-    page = chapter_page(book, chapter, load(path), set(linkable(book)))
+    page = chapter_page(book, chapter, load(path), set(links))
     for file, data in page.pictures.items():
         target = site.out / "web" / "pictures" / file
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -164,7 +164,8 @@ class Stage(importlib.abc.MetaPathFinder):
         __tracebackhide__ = True
         text = "\n" * (first - 1) + "\n".join(self.book.lines(file)[first - 1 : last])
         path = str(self.book.root / file)
-        flags = future_flags(self.book, file)
+        # What begins with the file's first line has its `from __future__` in it.
+        flags = future_flags(self.book, file) if first > 1 else 0
         exec(compile(text, path, "exec", flags, dont_inherit=True), vars(module))
 
     def wire(self, *only: str) -> None:
