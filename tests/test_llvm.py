@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -690,6 +691,25 @@ def test_extremes_of_floats_are_totals_of_integers(name):
     text = ir(lambda x: x.max(1), given)
     if host()[1].count("+sse2"):
         assert "llvm.maximum" not in text and re.search(r"llvm.smax.v\d+i32", text)
+    assert not re.search(r"phi <\d+ x i1>", text)
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("n", [3, 65, 1000])
+def test_totals_of_bools_are_totals_of_integers(dtype, n):
+    x = np.zeros((5, n), dtype)
+    x[1], x[2, 0], x[3, -1], x[4, :-1] = 1, 1, 1, 1
+
+    def f(np, x):
+        some, later = x != 0, np.arange(n) > 0
+        rows = some.any(1), some.all(1), (some & later).max(1), (some | later).min(1)
+        return *rows, some.any(), some.all(), (x[:, None] < x[:, :, None]).any((1, 2))
+
+    for got, want in zip(mj.jit(partial(f, jnp))(x), f(np, x), strict=True):
+        np.testing.assert_array_equal(got, want)
+    # A vector of them that goes from step to step would be taken apart.
+    assert not re.search(r"phi <\d+ x i1>", ir(lambda x: (x > 0).any(1), x))
 
 
 # ---- what a loop on few numbers is compiled to

@@ -57,8 +57,8 @@ def turn(walker, store):
     first, last = (writer.address(*end) for end in ends)
     rows, columns, dtype = strides_of(load), strides_of(store), load.buffer.dtype
     one = 2 if isinstance(load.buffer, PairBuffer) else 1
-    down, = (a for a in columns if a.kind == "vector" and columns[a] == one)
-    along, = (a for a in rows if a.kind == "vector" and rows[a] == one)
+    (down,) = (a for a in columns if a.kind == "vector" and columns[a] == one)
+    (along,) = (a for a in rows if a.kind == "vector" and rows[a] == one)
     n, align = along.extent, f"align {dtype.itemsize}"
     kind = memory_type(dtype) if one == 1 else f"i{16 * dtype.itemsize}"
 
@@ -92,7 +92,24 @@ def exchanged(writer, rows, kind, n):
             for where, mask in zip((i, i + step), masks, strict=True):
                 rows[where] = writer.do(f"shufflevector {pair} <{mask}>")
         step *= 2
+        if step < len(rows):
+            rows = [as_it_is(writer, row, kind, n) for row in rows]
     return rows
+
+
+def as_it_is(writer, row, kind, n):
+    """A vector that LLVM does not ask how it came about.
+
+    For each shuffle it would look for one in the place of all those before it: that is
+    most of the time a block takes to compile, and the code is no shorter for it.
+    """
+    bits = int(kind[1:]) if kind[0] == "i" else {"float": 32, "double": 64}[kind]
+    if not (count := n * bits // 32):
+        return row
+    floats, vector = f"<{count} x float>", f"<{n} x {kind}>"
+    given = floats, writer.do(f"bitcast {vector} {row} to {floats}")
+    row = writer.invoke(f"llvm.arithmetic.fence.v{count}f32", floats, given)
+    return writer.do(f"bitcast {floats} {row} to {vector}")
 
 
 walkers |= {For: walk_loop}

@@ -2,12 +2,19 @@
 
     %k = bits of x, those behind the sign turned round if it is negative
     %best = smax(%best, %k)                  ; one instruction, of so many elements
-    %none = or(%none, x is no number)
+    %none = or(%none, x is no number)        ; all bits, or none
 
 That is `max` of floats: a NaN wins, and 0.0 is more than -0.0.  The machine's own
 instruction knows neither, and with four others before and after it each step of a total
 waits a dozen cycles for the one before.  Integers in the order of the floats that have
 their bits are compared in one cycle; the rest waits for nothing.
+
+And whether any or all of many bools are true, as a total of integers:
+
+    %all = and(%all, all bits of it, or none)
+
+They are as wide as what was compared, and in the same registers.  A vector of bools
+that goes from step to step has one of these for each, or its numbers are taken apart.
 """
 
 import math
@@ -15,9 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...compile.loops.expressions import Const
+from ...compile.loops.expressions import Const, Op
+from ...compile.loops.graphs import postorder
 from ...compile.loops.reductions import start_values
-from ...compile.loops.scalars import BOOL, wide_dtype
+from ...compile.loops.scalars import BOOL, INDEX, wide_dtype
 from ...compile.loops.statements import Start, Step
 from ...compile.settings import config
 from .. import emit
@@ -27,23 +35,88 @@ from .target import host
 from .text import LLVMWriter
 
 
+def update(writer, part, new):
+    """Combine what is in a slot with a new integer.
+
+    Args:
+      part: (slot, the operation, the integers' dtype).
+    """
+    slot, name, dtype = part
+    values = [writer.get(slot), new]
+    writer.set(slot, instructions[name](writer, "", Const(0, dtype), values))
+
+
+# What totals of bools do with the bits of integers.
+of_bits = {"or": "or", "and": "and", "max": "or", "min": "and"}
+
+
 @dataclass(frozen=True)
-class Extreme:
-    """The cell of such a total.
+class Flag:
+    """The cell of a total of bools.
 
     Attributes:
-      dtype: of the floats; key, none: cells of the best integer, and of whether there
-        was a NaN.
+      whole: the dtype of the integers; slot: the cell of one.
+    """
+
+    whole: np.dtype
+    slot: tuple
+
+    @classmethod
+    def begun(cls, writer, reduce, first):
+        """The cell of a total, with its first value."""
+        inside = (e for e in postorder(reduce.bodies) if isinstance(e, Op))
+        compared = {a.dtype for e in inside if e.dtype == BOOL for a in e.args}
+        sizes = (wide_dtype(d).itemsize for d in compared - {BOOL, INDEX})
+        return cls.of(writer, f"i{max(sizes, default=1)}", first.value)
+
+    @classmethod
+    def of(cls, writer, whole, value):
+        whole = np.dtype(whole)
+        return cls(whole, writer.cell(whole, writer.const(Const(-value, whole))))
+
+    def parts(self, name):
+        """[(slot, the operation of two integers, their dtype)], of a total's name."""
+        return [(self.slot, of_bits[name], self.whole)]
+
+    def get(self, writer):
+        """The bool that it stands for."""
+        kind, zero = writer.type(self.whole), writer.const(Const(0, self.whole))
+        return writer.do(f"icmp ne {kind} {writer.get(self.slot)}, {zero}")
+
+    def step(self, writer, name, value):
+        bits = f"{writer.type(BOOL)} {value} to {writer.type(self.whole)}"
+        update(writer, *self.parts(name), writer.do(f"sext {bits}"))
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The cell of a total of floats.
+
+    Attributes:
+      dtype: of the floats; key: the cell of the best integer; none: the `Flag` that
+        there was a NaN.
     """
 
     dtype: np.dtype
     key: tuple
-    none: tuple
+    none: Flag
+
+    @classmethod
+    def begun(cls, writer, reduce, first):
+        """The cell of a total, with its first value."""
+        cell = cls(wide_dtype(reduce.dtype), None, None)
+        key = cell.key_of(writer, writer.const(Const(first.value, cell.dtype)))
+        none = Flag.of(writer, cell.whole, False)
+        return cls(cell.dtype, writer.cell(cell.whole, key), none)
 
     @property
     def whole(self):
         """The dtype of the integers."""
         return np.dtype(f"i{self.dtype.itemsize}")
+
+    def parts(self, name):
+        """As of `Flag`."""
+        return [(self.key, name, self.whole), *self.none.parts("or")]
 
     def turned(self, writer, bits):
         """Bits of floats in the order of the floats as integers, and back."""
@@ -64,46 +137,45 @@ class Extreme:
         bits = self.turned(writer, writer.get(self.key))
         floats, kind = writer.type(self.dtype), writer.type(self.whole)
         value = writer.do(f"bitcast {kind} {bits} to {floats}")
-        none, nan = writer.get(self.none), writer.const(Const(np.nan, self.dtype))
-        condition = writer.type(BOOL)
-        return writer.do(f"select {condition} {none}, {floats} {nan}, {floats} {value}")
+        nan = writer.const(Const(np.nan, self.dtype))
+        none = f"{writer.type(BOOL)} {self.none.get(writer)}"
+        return writer.do(f"select {none}, {floats} {nan}, {floats} {value}")
+
+    def step(self, writer, name, value):
+        best, _ = self.parts(name)
+        update(writer, best, self.key_of(writer, value))
+        none = writer.do(f"fcmp uno {writer.type(self.dtype)} {value}, {value}")
+        self.none.step(writer, "or", none)
 
 
-def is_extreme(reduce):
-    """Whether a total is the largest or the smallest of many floats, on an x86."""
-    plain = reduce.op in ("max", "min") and "+sse2" in host()[1].split(",")
-    plain = plain and wide_dtype(reduce.dtype).kind == "f" and total_only(reduce)
+def cell_type(reduce):
+    """`Extreme`, `Flag`, or None of a total whose cells are numbers of its dtype."""
     steps = math.prod(axis.bounds[1] + 1 for axis in reduce.axes)
-    return plain and steps > config.fusion.rows_at_once
+    if steps <= config.fusion.rows_at_once or not total_only(reduce):
+        return None
+    if reduce.dtype == BOOL:
+        return Flag if reduce.op in of_bits else None
+    floats = reduce.op in ("max", "min") and wide_dtype(reduce.dtype).kind == "f"
+    return Extreme if floats and "+sse2" in host()[1].split(",") else None
 
 
 def start(walker, stmt):
     reduce, writer = stmt.reduce, walker.emitter
     of_host = isinstance(writer, LLVMWriter) and writer.for_host
-    if not of_host or not is_extreme(reduce):
+    if not of_host or not (kind := cell_type(reduce)):
         emit.start(walker, stmt)
         return
-    first, = start_values(reduce)
-    dtype = wide_dtype(reduce.dtype)
-    cell = Extreme(dtype, None, writer.cell(BOOL, writer.const(Const(False, BOOL))))
-    key = cell.key_of(writer, writer.const(Const(first.value, dtype)))
-    walker.cells[reduce] = [Extreme(dtype, writer.cell(cell.whole, key), cell.none)]
+    walker.cells[reduce] = [kind.begun(writer, reduce, *start_values(reduce))]
 
 
 def step(walker, stmt):
-    reduce, writer = stmt.reduce, walker.emitter
+    reduce = stmt.reduce
     cell, *_ = walker.cells[reduce]
-    if not isinstance(cell, Extreme):
+    if not isinstance(cell, (Flag, Extreme)):
         emit.step(walker, stmt)
         return
     value, = map(walker.value, reduce.bodies)
-    floats = writer.type(cell.dtype)
-    key, best = cell.key_of(writer, value), writer.get(cell.key)
-    zero = Const(0, cell.whole)
-    writer.set(cell.key, instructions[reduce.op](writer, "", zero, [best, key]))
-    none = writer.do(f"fcmp uno {floats} {value}, {value}")
-    before = writer.get(cell.none)
-    writer.set(cell.none, writer.do(f"or {writer.type(BOOL)} {before}, {none}"))
+    cell.step(walker.emitter, reduce.op, value)
 
 
 walkers |= {Start: start, Step: step}

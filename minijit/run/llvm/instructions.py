@@ -84,7 +84,8 @@ def intrinsic(word, last=()):
 
 
 def extreme(words):
-    """The row of `max` or `min`: of two float16 that were loaded, by their bits.
+    """The row of `max` or `min`: of bools, `or` or `and`; of two float16 that were
+    loaded, by their bits.
 
     LLVM sees that nothing is lost if those are compared as what they are.  But then it
     converts them by itself, each after the one before has come to its end.
@@ -92,6 +93,8 @@ def extreme(words):
     plain = intrinsic(words)
 
     def row(writer, name, expr, values):
+        if expr.dtype == BOOL:
+            return instructions[words["b"]](writer, name, expr, values)
         bits = [writer.halves.get((FLOAT16, value)) for value in values]
         if None in bits or writer.type(UINT16) != "i16":
             return plain(writer, name, expr, values)
@@ -203,8 +206,8 @@ instructions |= {
     "copysign": intrinsic("copysign"),
     "fma": intrinsic("fma"),
     "muladd": intrinsic("fmuladd"),
-    "max": extreme(dict(f="maximum", i="smax", u="umax", b="umax")),
-    "min": extreme(dict(f="minimum", i="smin", u="umin", b="umin")),
+    "max": extreme(dict(f="maximum", i="smax", u="umax", b="or")),
+    "min": extreme(dict(f="minimum", i="smin", u="umin", b="and")),
     "population_count": intrinsic("ctpop"),
     "clz": intrinsic("ctlz", [("i1", "false")]),
     "abs": absolute,

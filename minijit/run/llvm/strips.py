@@ -30,7 +30,7 @@ from ...compile.schedule.machine import Machine
 from ...compile.schedule.nests import strides_of
 from ..emit import Walker, any_order, total_only, walkers
 from . import vectors as llvm_vectors
-from .extremes import Extreme, start
+from .extremes import start
 from .instructions import c_functions, divisions, overload
 from .lanes import has_rare_branch, lanes_of
 from .loops import LoopWriter
@@ -449,8 +449,8 @@ def walk_strips(walker, loop, plan):
 
 def parts_of(cell, total):
     """The slots of a total's cell: (slot, the operation of two, their dtype)."""
-    if isinstance(cell, Extreme):
-        return [(cell.key, total.op, cell.whole), (cell.none, "or", BOOL)]
+    if not isinstance(cell, tuple):
+        return cell.parts(total.op)
     floats = wide_dtype(total.dtype).kind == "f"
     name = any_order.get(total.op, total.op) if floats else total.op
     return [(cell, name, total.dtype)]

@@ -32,7 +32,6 @@ from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
 from . import blocks as llvm_blocks, extremes
 from .blocks import exchanged
-from .extremes import is_extreme
 from .functions import function_name, typed_text
 from .lanes import LaneWriter, has_rare_branch, lanes_of
 from .target import level_of_target
@@ -565,7 +564,7 @@ def put_together(writer, vectors, kind, n):
 def step(lanes, stmt):
     """What each lane adds to its total; a product and the sum are one instruction."""
     total, (cell,) = stmt.reduce, lanes.cells[stmt.reduce]
-    if is_extreme(total):
+    if not isinstance(cell, tuple):
         extremes.step(lanes, stmt)
         return
     body, = total.bodies
