@@ -1,5 +1,6 @@
 """The loops of a kernel are those that cost least, and compute the same."""
 
+import itertools
 import re
 from collections import namedtuple
 from dataclasses import replace
@@ -16,6 +17,7 @@ from minijit import lax, nn
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from minijit.compile.loops.graphs import allowed
+from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.loops.scalars import storage_dtype
 from minijit.compile.loops.statements import For, Kernel, Store, statements
 from minijit.compile.lower.walk import lower
@@ -543,6 +545,21 @@ def test_the_last_lanes_go_side_by_side_too(rows, threads):
     assert is_parallel(Kernel("k", (loop,)))
     inside = [s.axis for s in statements((loop,)) if isinstance(s, For)]
     assert {a.extent for a in inside if a.kind == "vector"} == {16}
+
+
+def test_blocks_of_columns_are_short_where_each_has_long_rows():
+    """Nine megabytes were on the stack, and the process ended."""
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(64, 48, 320)), "float32")
+    f = lambda x: (nn.softmax(x.transpose(2, 0, 1).reshape(320, -1), -1) ** 2).sum()
+    program = program_of(mj.grad(f), [x])
+    kernel, = program.kernels
+    bodies = [c.bodies for c in candidates(kernel, frozenset(program.temps))]
+    for body in (kernel.body, *itertools.chain(*bodies)):
+        rows = sum(b.nbytes for b in local_buffers(arrange(body)))
+        assert rows <= mj.config.fusion.row_bytes
+    with mj.disable_jit():
+        wanted = mj.grad(f)(x)
+    alike(mj.jit(mj.grad(f))(x), wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_what_columns_share_is_made_once():

@@ -374,8 +374,16 @@ def block_length(axis, body):
         return 1
     if not isinstance(axis.extent, int):
         return longest  # a block already
-    # A row holds numbers of 32 bits, mostly.
-    return min(longest, longest_piece(longest, 4))
+    # A row holds numbers of 32 bits, mostly; each column has rows of its own.
+    own = sum(b.nbytes for b in own_rows(axis, stores_in(body)))
+    most = config.fusion.row_bytes // own if own else longest
+    return max(min(longest, longest_piece(longest, 4), most), 1)
+
+
+def own_rows(axis, stores):
+    """The kernel's own buffers that hold what one column has, of those stored."""
+    own = (s for s in stores if s.buffer.space == "cache")
+    return {s.buffer: None for s in own if not any(axis in i.free for i in s.index)}
 
 
 def in_blocks(body):
@@ -463,12 +471,9 @@ class Columns:
         stored = Counter(s.buffer for s in stores)
         self.again = {buffer for buffer, count in stored.items() if count > 1}
         # A buffer of the kernel's own holds one column; now it holds a block of them.
-        own = [
-            s.buffer for s in stores
-            if s.buffer.space == "cache" and not any(axis in i.free for i in s.index)
-        ]
         wide = {
-            b: Buffer(b.name, (*b.shape, length), b.dtype, space="cache") for b in own
+            b: Buffer(b.name, (*b.shape, length), b.dtype, space="cache")
+            for b in own_rows(axis, stores)
         }
         self.rows, self.known, self.parts = {*wide.values()}, {}, []
         self.new, self.plain = {}, set()
