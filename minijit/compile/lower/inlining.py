@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...trace.array import ShapedArray
 from ...trace.jaxprs.jaxpr import Eqn, Var
-from ..loops.graphs import free_axes
+from ..loops.graphs import free_axes, postorder
 from ..settings import config
 
 
@@ -25,6 +25,7 @@ class Value:
       cost, total: as in `Elements`, but with all inlined producers.
       asked: pairs (group, index), one for each index at which it is wanted.
       reads: the variables that would be loaded in its place.
+      moved: whether these are in another order in memory, or of another size.
     """
 
     eqn: Eqn
@@ -33,6 +34,7 @@ class Value:
     total: bool
     asked: tuple
     reads: frozenset
+    moved: bool
 
 
 class Estimates:
@@ -43,7 +45,7 @@ class Estimates:
     """
 
     def __init__(self, jaxpr, row_of):
-        self.costs, self.reads = defaultdict(float), {}
+        self.costs, self.reads, self.moved = defaultdict(float), {}, set()
         uses = Counter(a for eqn in jaxpr.eqns for a in eqn.invars)
         for eqn in jaxpr.eqns:
             row = row_of(eqn)
@@ -54,6 +56,8 @@ class Estimates:
             for var in eqn.outvars:
                 inlined = not row.total or (row.by_element and uses[var] == 1)
                 self.reads[var] = reads if inlined else frozenset([var])
+            if not row.total and (moves(eqn, row) or self.moved & {*eqn.invars}):
+                self.moved.update(eqn.outvars)
 
     def read_by(self, eqn):
         """The variables that an equation loads if all before it is inlined.
@@ -69,7 +73,16 @@ class Estimates:
         var, = eqn.outvars
         asked = tuple((g, index) for g, indices in readers.items() for index in indices)
         cost = self.costs[var] or row.cost
-        return Value(eqn, var.aval, cost, row.total, asked, self.read_by(eqn))
+        reads, moved = self.read_by(eqn), var in self.moved
+        return Value(eqn, var.aval, cost, row.total, asked, reads, moved)
+
+
+def moves(eqn, row):
+    """Whether an equation does not want elements as they lie in memory, one by one."""
+    if row.cost == 0:
+        return eqn.primitive.name != "reshape"
+    shapes = {v.aval.shape for v in (*eqn.invars, *eqn.outvars) if v.aval.size > 1}
+    return len(shapes) > 1
 
 
 def times_computed(group, index):
@@ -99,6 +112,8 @@ def first_policy(value):
         if over_outer_axes(value.eqn) and value.asked[0][0].has_total:
             return "rows", "another total is made of it, and each goes on row by row"
         return None
+    if any(is_scattered(value, *asked) for asked in value.asked):
+        return "digits", "it is asked for at digits of what several loops count"
     copies = len(value.asked)
     if value.cost == 0:
         return None
@@ -109,6 +124,23 @@ def first_policy(value):
     if value.cost < limits.cheap:
         return None
     return recomputed(value, math.floor(value.cost) + 1)
+
+
+def is_scattered(value, group, index):
+    """Whether no loop of a group goes through memory: what is not read as it lies is
+    asked for at digits of numbers that several loops count, as a reshape makes them.
+
+    Where there is no total, and nothing but to be moved, loops count digits.
+    """
+    if not value.moved or value.eqn.primitive.name == "broadcast_in_dim":
+        return False
+    inside = postorder(index)
+    digits = (e for e in inside if getattr(e, "name", "") in ("floordiv", "mod"))
+    if not any(len(e.free) > 1 for e in digits):
+        return False
+    met = [e for e in inside if e in group.nest]
+    across = met != [axis for axis in group.nest if axis in met]
+    return group.has_total or len(value.asked) > 1 or bool(value.cost) and across
 
 
 def recomputed(value, enough=math.inf):
