@@ -574,7 +574,7 @@ numpy_cases |= {
     "column_stack": [case([F(3), Z(3)]), case((F(3), F(3, 2)))],
     "block": [case([[F(2, 2), F(2, 1)], [F(1, 3)]]), case([F(2), F(3)]), case(F(2))],
     "split": [case(F(4), 2), case(F(2, 6), [1, 4], axis=1), case(F(6, 2), 3)],
-    "array_split": [case(F(5), 3), case(F(5), [2, 3]), case(F(2, 4), 3, axis=1)],
+    "array_split": [case(F(5), 3), case(F(5), [2, 3]), case(F(2, 4), 3.5, axis=1)],
     "vsplit": [case(F(4, 2), 2)], "hsplit": [case(F(2, 4), 2), case(F(4), 2)],
     "dsplit": [case(F(2, 2, 4), 2)],
     "resize": [case(F(2, 3), (3, 4)), case(F(3), 2), case(F(3), 0), case(F(2, 2),

@@ -354,8 +354,14 @@ def test_a_value_comes_with_the_gradient(kind):
     f = jit(lambda w, x: square(kind, w * 1.0)(x))
     assert value_and_grad(square(kind, 3.0))(3.0) == (9.0, 6.0)
     assert value_and_grad(f, 1)(2.0, 3.0) == (9.0, 6.0)
-    assert value_and_grad(f, (0, 1))(2.0, 3.0) == (9.0, (0.0, 6.0))
     assert jit(value_and_grad(f, 1))(2.0, 3.0) == (9.0, 6.0)
+    lanes = vmap(f, (None, 0))
+    for g in (f, lambda w, x: lanes(w, jnp.stack([x, 0 * x])).sum()):
+        if kind is custom_jvp:
+            assert value_and_grad(g, (0, 1))(2.0, 3.0) == (9.0, (0.0, 6.0))
+        else:
+            with pytest.raises(UnexpectedTracerError, match="differentiated by that"):
+                grad(g, (0, 1))(2.0, 3.0)
 
 
 def test_bwd_gets_what_fwd_kept_in_its_places():

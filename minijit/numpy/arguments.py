@@ -244,11 +244,11 @@ def concrete(x, what, advice):
         ) from None
 
 
-def static_int(x, what):
+def static_int(x, what, as_int=operator.index):
     """A size or an axis as an int; a traced one raises."""
     x = concrete(x, what, static)[()] if isinstance(x, Tracer) else x
     try:
-        return operator.index(x)
+        return as_int(x)
     except TypeError:
         raise TypeError(f"{what} must be an integer, got {x!r}") from None
 

@@ -218,7 +218,8 @@ def split_at(name, ary, where, axis):
         places = [static_int(i, f"a place for jnp.{name}") for i in where]
         ends = [slice(None, i).indices(n)[1] for i in places]
     else:
-        parts = static_int(where, f"the number of parts of jnp.{name}")
+        # As JAX takes it: 2.5 parts are two.
+        parts = static_int(where, f"the number of parts of jnp.{name}", int)
         if parts < 1:
             raise ValueError(f"jnp.{name}: number sections must be larger than 0.")
         short, more = builtins.divmod(n, parts)

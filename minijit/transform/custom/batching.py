@@ -66,7 +66,7 @@ def captured_lanes():
 
 def custom_jvp_rule(lanes, axes, *args, call, rule):
     """The function and its rule both get all lanes."""
-    where = ResultAxes(lanes, axes)
+    where, given_axes = ResultAxes(lanes, axes), axes[rule.captured :]
 
     def all_lanes(*values):
         return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
@@ -77,28 +77,28 @@ def custom_jvp_rule(lanes, axes, *args, call, rule):
 
         def both(*values):
             primals, tangents = values[:count], fill(nonzero, values[count:])
-            outs, out_tangents = rule(primals, tangents)
+            outs, out_tangents = rule.call(primals, tangents)
             mask[:] = [t is not None for t in out_tangents]
             return [*outs, *present(out_tangents)]
 
         mask = []
-        pairs = zip(tangents, axes, strict=True)
+        pairs = zip(tangents, given_axes, strict=True)
         tangent_axes = [a for t, a in pairs if t is not None]
         values = [*primals, *present(tangents)]
-        outs, found = vmap_flat(both, lanes, values, [*axes, *tangent_axes])
+        outs, found = vmap_flat(both, lanes, values, [*given_axes, *tangent_axes])
         n = len(mask)
         more = fill(mask, found[n:])
         new = where.place(outs[:n], found[:n], more)
         return new, where.place(fill(mask, outs[n:]), more)
 
-    new_rule = replace(rule, call=rule_in_all_lanes, captured=0)
+    new_rule = replace(rule, call=rule_in_all_lanes)
     outs = custom.custom_jvp_p.bind(*args, call=all_lanes, rule=new_rule)
     return outs, where.found
 
 
 def custom_vjp_rule(lanes, axes, *args, call, rule):
     """The function, fwd and bwd all get all lanes; what was shared gets the sum."""
-    where = ResultAxes(lanes, axes)
+    where, given_axes = ResultAxes(lanes, axes), axes[rule.captured :]
 
     def all_lanes(*values):
         return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
@@ -108,24 +108,24 @@ def custom_vjp_rule(lanes, axes, *args, call, rule):
 
         def fwd(*values):
             nonlocal bwd, count
-            outs, residuals, bwd = rule(values, nonzero)
+            outs, residuals, bwd = rule.call(values, nonzero)
             count = len(outs)
             return [*outs, *residuals]
 
-        outs, found = vmap_flat(fwd, lanes, primals, axes)
+        outs, found = vmap_flat(fwd, lanes, primals, given_axes)
         if any(axis is not None for axis in found[count:]):
             where.differ()
         results = where.place(outs[:count], found[:count])
         in_axes = found[count:], where.found
-        backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, axes, rule.captured)
+        backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, given_axes)
         return results, outs[count:], backward
 
-    new_rule = replace(rule, call=fwd_in_all_lanes, captured=0)
+    new_rule = replace(rule, call=fwd_in_all_lanes)
     outs = custom.custom_vjp_p.bind(*args, call=all_lanes, rule=new_rule)
     return outs, where.found
 
 
-def bwd_in_all_lanes(lanes, bwd, in_axes, axes, captured, residuals, cts):
+def bwd_in_all_lanes(lanes, bwd, in_axes, axes, residuals, cts):
     """A user's bwd in all lanes: what all lanes share gets the sum of cotangents."""
     mask, count = [], len(residuals)
     residual_axes, ct_axes = in_axes
@@ -143,12 +143,11 @@ def bwd_in_all_lanes(lanes, bwd, in_axes, axes, captured, residuals, cts):
     shared = all(axis is None for axis in (*residual_axes, *ct_axes))
     if shared and any(axis is not None for axis in found):
         raise captured_lanes()
-    pairs = zip(fill(mask, outs), fill(mask, found), axes[captured:], strict=True)
-    placed = [
+    pairs = zip(fill(mask, outs), fill(mask, found), axes, strict=True)
+    return [
         None if ct is None else place_cotangent(lanes, shared, ct, axis, target)
         for ct, axis, target in pairs
     ]
-    return [None] * captured + placed
 
 
 def place_cotangent(lanes, shared, ct, axis, target):
@@ -164,9 +163,7 @@ def custom_linear_rule(lanes, axes, *args, rule, mask, avals):
     """Still what only knows its transpose: bwd in all lanes."""
     count = len(args) - sum(mask)
     in_axes = axes[:count], [0] * len(avals)
-    bwd = partial(
-        bwd_in_all_lanes, lanes, rule.call, in_axes, fill(mask, axes[count:]), 0
-    )
+    bwd = partial(bwd_in_all_lanes, lanes, rule.call, in_axes, fill(mask, axes[count:]))
     outs = custom.custom_linear_p.bind(
         *args,
         rule=replace(rule, call=bwd),

@@ -39,7 +39,7 @@ from ..derivatives.transpose import call_transpose, transpose_rules
 from ..tangents import tangent_aval, tangent_out, zeros
 from .rule_checks import (
     CustomFunction, Rule, TwoHalves, checked_tangents, no_forward_mode,
-    zero_from_primal,
+    no_rule_for_captured, zero_from_primal,
 )
 
 
@@ -51,12 +51,15 @@ def push_of(recorder, tangents):
     return lambda *given: fill(mask, eval_jaxpr(jaxpr, residuals, *present(given)))
 
 
-def of_arguments(row):
+def of_arguments(row, by_captured=None):
     """A row of `linearize_rules` that hears of the user's arguments alone: what a
-    recorded function captured comes in front of them, and has no derivative."""
+    recorded function captured comes in front of them, and has no derivative.  An error
+    `by_captured` is for where one is asked for."""
 
     def linearize(nonzero, *primals, rule, **params):
         n = rule.captured
+        if by_captured and any(nonzero[:n]):
+            raise by_captured(rule.name)
         outs, linear = row(nonzero[n:], *primals[n:], rule=rule, **params)
         return outs, lambda *tangents: linear(*tangents[n:])
 
@@ -269,7 +272,7 @@ def linear_transpose_rule(cts, accs, *args, rule, mask, avals):
     return [None] * count + sums
 
 
-linearize_rules |= {custom_vjp_p: of_arguments(vjp_linearize)}
+linearize_rules |= {custom_vjp_p: of_arguments(vjp_linearize, no_rule_for_captured)}
 shape_rules |= {custom_linear_p: lambda *args, avals, **params: present(avals)}
 transpose_rules |= {custom_linear_p: linear_transpose_rule}
 # A user's bwd need not be linear: it may return new statistics as a cotangent.

@@ -395,6 +395,17 @@ def check_cotangent(rule, ct, aval, i):
     return ct
 
 
+def no_rule_for_captured(rule):
+    """The error for a derivative by what a custom_vjp function captured."""
+    return UnexpectedTracerError(
+        f"the custom derivative rule {rule} says how to differentiate its function by "
+        "the arguments; but the function uses a value from outside, and is being "
+        f"differentiated by that.{HERE}\n"
+        "  Instead: make that value an argument (closure_convert finds such values); "
+        "if no derivative by it is wanted, pass it through stop_gradient."
+    )
+
+
 def no_forward_mode(rule):
     """The error for a tangent that a custom_vjp function would have to push."""
     return TypeError(
