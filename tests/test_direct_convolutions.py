@@ -105,6 +105,12 @@ def test_tiles_are_registers_of_many_lanes():
     assert text.count("alloca <8 x float>") == 4
 
 
+def test_a_step_of_padding_is_no_loop_for_llvm_to_look_at():
+    x, w = np.zeros((4, 16, 16, 1), "f4"), np.zeros((5, 5, 1, 8), "f4")
+    (kernel,) = program_of(convolve(strides=(2, 2)), x, w).body
+    assert KernelText(kernel).vectors
+
+
 products = {
     "integers, the last tile overlaps": (lambda x, y: x @ y, (9, 3), (3, 23), "i4"),
     "with a bias": (lambda x, y: x @ y + y[0], (5, 2), (2, 16), "f4"),

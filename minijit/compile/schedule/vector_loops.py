@@ -366,11 +366,12 @@ def in_ranges(body, outermost=True):
     """
     result, body = [], without_masked(body) if outermost else body
     for stmt in body:
-        if isinstance(stmt, For):
-            stmt = For(stmt.axis, in_ranges(stmt.body, False))
-            result += ranges(stmt, outermost)
-        else:
+        if not isinstance(stmt, For):
             result.append(stmt)
+            continue
+        # In a range of this loop there may be nothing left to cut those within for.
+        for part in ranges(stmt, outermost):
+            result.append(For(part.axis, in_ranges(part.body, False)))
     return tuple(result)
 
 

@@ -46,7 +46,8 @@ def walk_loop(walker, stmt):
             walker.emitter.loops.add("vectors")
             Lanes(walker, stmt).walk(stmt.body)
             return
-        if not any(isinstance(s, For) for s in stmt.body):
+        inner = any(isinstance(s, For) for s in stmt.body)
+        if not inner and stmt.axis.extent != 1:
             walker.emitter.loops.add("plain")
     llvm_blocks.walk_loop(walker, stmt)
 
