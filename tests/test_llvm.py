@@ -411,6 +411,8 @@ def test_brief_kernels_have_the_bits_of_long_ones():
         steps = [run.loaded.kernels[0].steps for run in (brief, long)]
         assert steps[0] <= llvm_work.BRIEF < steps[1]
         assert same_bits(brief(few)[0], np.asarray(long(many)[0])[:3])
+    both = compiled(lambda few, many: (jnp.exp(few), jnp.exp(many)), few, many)
+    assert [*map(len, by_way(both.loaded.kernels).values())] == [1, 1]
 
 
 def test_a_mistake_in_the_text_is_an_error_that_says_so(monkeypatch):

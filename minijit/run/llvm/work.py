@@ -8,16 +8,17 @@ from ...compile.loops.statements import For, While
 # From this many steps on, a few microseconds, a kernel lets other threads of Python run
 # meanwhile: to give the interpreter's lock back, and to take it, is 1% of that.
 LONG = 20_000
-# Up to so many, kernels are compiled in half the time: what they lose is a microsecond,
-# and a call of any function takes that.
+# The shortest kernels of a program, so many steps of them, are compiled in half of the
+# time: what they lose is a microsecond, and a call of any function takes that.
 BRIEF = 1_000
 
 
 def by_way(kernels):
     """{a key of `pass_options`: the kernels whose module is compiled so}."""
-    found = {}
-    brief = sum(kernel.steps for kernel in kernels) <= BRIEF
-    for kernel in kernels:
+    found, steps = {}, 0
+    for kernel in sorted(kernels, key=lambda kernel: kernel.steps):
+        steps += kernel.steps
+        brief = steps <= BRIEF
         way = "brief" if brief else "vectors" if kernel.vectors else "thorough"
         found.setdefault(way, []).append(kernel)
     return found

@@ -201,7 +201,7 @@ def explain_calls(label, namespace, names=None, besides=(), results=()):
                 continue
             if isinstance(function, types.ModuleType):
                 continue
-            if not hasattr(function, "defjvp"):
+            if not hasattr(type(function), "defjvp"):
                 continue
         if id(function) not in explaining_calls:
             own = getattr(function, "__name__", name)
