@@ -130,7 +130,7 @@ not_here = """
     experimental.colocated_python experimental.colocated_python.serialization
     experimental.compilation_cache
     experimental.compute_on experimental.control_deps experimental.custom_partitioning
-    experimental.fused experimental.jax2tf experimental.jet experimental.key_reuse
+    experimental.fused experimental.jax2tf experimental.key_reuse
     experimental.pallas experimental.profiler experimental.rnn
     experimental.roofline experimental.scheduling_groups
     experimental.serialize_executable experimental.shard_alike

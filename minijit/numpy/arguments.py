@@ -286,8 +286,8 @@ def no_out(name, out):
 # -- functions that other functions make
 
 
-def named(function, name):
+def named(function, name, text=None):
     """Give a function made by another one its name and a docstring."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Elementwise `{name}`.  JAX: `jnp.{name}`."
+    function.__doc__ = text or f"Elementwise `{name}`.  JAX: `jnp.{name}`."
     return function

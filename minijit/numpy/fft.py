@@ -19,7 +19,7 @@ from ..trace.api import calls
 from ..trace.base import names
 from ..trace.base.errors import HERE
 from ..trace.types import Array, ArrayLike, Axis, DTypeLike, Shape
-from .arguments import canonical_axes, canonical_axis
+from .arguments import canonical_axes, canonical_axis, named
 from .core import convert, promote_args, promote_args_inexact
 from .making import arange, placed, zeros
 from .mathematics import conj
@@ -143,7 +143,7 @@ def of_one_axis(name, kind, text) -> OneAxis:
         s = None if n is None else (n,)
         return transformed(name, kind, a, s, (axis,), norm)
 
-    return documented(function, name, text)
+    return named(function, name, f"{text}\n\n    JAX: `jnp.fft.{name}`.\n    ")
 
 
 def of_all_axes(name, kind, text, default=None) -> SeveralAxes:
@@ -154,17 +154,10 @@ def of_all_axes(name, kind, text, default=None) -> SeveralAxes:
             raise ValueError(f"jnp.fft.{name} only supports 2 axes. Got axes = {axes}.")
         return transformed(name, kind, a, s, axes, norm)
 
-    return documented(function, name, text)
+    return named(function, name, f"{text}\n\n    JAX: `jnp.fft.{name}`.\n    ")
 
 
 of_two_axes = partial(of_all_axes, default=(-2, -1))
-
-
-def documented(function, name, text):
-    """A function with a name and a text.  JAX: `jnp.fft.<name>`."""
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{text}\n\n    JAX: `jnp.fft.{name}`.\n    "
-    return function
 
 
 fft = of_one_axis("fft", "FFT", "The discrete Fourier transform along an axis.")

@@ -12,7 +12,7 @@ import numpy as np
 from ..ops import cumulative as running
 from ..trace import dtypes, primitives
 from ..trace.types import Args, Array, ArrayLike, Axis, DTypeLike
-from .arguments import canonical_axes, canonical_axis, no_out
+from .arguments import canonical_axes, canonical_axis, named, no_out
 from .core import (
     arrays, bool_of, convert, in_one_dtype, inf, isnan, like, nan, promote_args_inexact,
     sqrt, strong, to_numeric_dtype,
@@ -74,10 +74,9 @@ def ignoring_nan(
         all_missing = all(missing, given.get("axis"), keepdims=keepdims)
         return choose_where(all_missing, convert(nothing, result.dtype), result)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{reduction.__name__}` of what is not NaN.  JAX: `jnp.{name}`."
     function.__signature__ = signature  # type: ignore[attr-defined]
-    return function
+    text = f"`{reduction.__name__}` of what is not NaN.  JAX: `jnp.{name}`."
+    return named(function, name, text)
 
 
 nanmax, nanmin = ignoring_nan(max, -inf, nan), ignoring_nan(min, inf, nan)

@@ -64,9 +64,7 @@ def window(name, weight) -> Callable[[int], Array]:
         dtype = dtypes.default_dtype("floating")
         return ones(M, dtype) if M <= 1 else weight(counting(M, dtype), M - 1)
 
-    function = named(function, name)
-    function.__doc__ = f"The {name} window of M points.  JAX: `jnp.{name}`."
-    return function
+    return named(function, name, f"The {name} window of M points.  JAX: `jnp.{name}`.")
 
 
 bartlett = window("bartlett", lambda n, m: 1 - absolute(2 * n - m) / m)

@@ -13,10 +13,9 @@ from ..compile.control.regions import Part, RegionBuilder, call_builders
 from ..compile.loops.expressions import as_index, op
 from ..compile.loops.scalars import INDEX
 from ..compile.loops.statements import While
-from ..compile.lower.calls import add_call, whole_atom
 from ..compile.lower.walk import Statements
 from ..compile.pipeline import row_choosers
-from .native_linalg import branch, element, finish, loop, loops, minus
+from .native_linalg import branch, call_native, element, finish, loop, loops, minus
 from .sorting import largest_p
 
 
@@ -88,12 +87,6 @@ def native_row(eqn):
         return None
     (x,), k = eqn.invars, eqn.params["k"]
     return Statements(call_native) if SHARE * k <= x.aval.shape[-1] else None
-
-
-def call_native(walk, eqn):
-    """A call that becomes a region, as a loop does."""
-    attrs = {"primitive": eqn.primitive, "params": eqn.params}
-    add_call(walk, [eqn], "eval", map(whole_atom, eqn.invars), attrs)
 
 
 # NumPy sorts as quickly, in vectors, if a heap is for more than one in so many.

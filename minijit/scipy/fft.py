@@ -5,7 +5,7 @@ import operator
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..numpy.arguments import canonical_axes, canonical_axis, check_arraylike
+from ..numpy.arguments import canonical_axes, canonical_axis, check_arraylike, named
 from ..numpy.core import promote_args_inexact
 from ..trace.api import calls
 
@@ -102,9 +102,8 @@ def each_axis(one):
             x = one(x, type, n, axis, norm)
         return x
 
-    function.__name__ = function.__qualname__ = f"{one.__name__}n"
-    function.__doc__ = f"`{one.__name__}` along several axes, by default all."
-    return function
+    text = f"`{one.__name__}` along several axes, by default all."
+    return named(function, f"{one.__name__}n", text)
 
 
 dctn, idctn = each_axis(dct), each_axis(idct)

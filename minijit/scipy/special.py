@@ -45,9 +45,7 @@ def elementwise(name, operation, text, parameters="x") -> Callable[..., Array]:
         for p in parameters.split()
     ])  # fmt: skip
     vars(function).update(__signature__=signature)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = text
-    return function
+    return arguments.named(function, name, text)
 
 
 erf = elementwise("erf", lax.erf, "The error function.")
