@@ -72,6 +72,7 @@ in_rows = {
     "min of integers": (lambda x: jnp.min(x, 0), integers(11, 20)),
     "product": (lambda x: jnp.prod(x, 0), floats(7, 20)),
     "middle axis": (lambda x: jnp.sum(x, 1), floats(3, 13, 20)),
+    "complex, some rows over": (lambda x: jnp.sum(x, 0), floats(7, 40).view("c8")),
     "two axes": (lambda x: jnp.sum(x, (0, 2)), floats(3, 4, 5, 20)),
     "of what it computes": (lambda x: jnp.sum(jnp.abs(x) + 1, 0), floats(8, 20)),
     "and what becomes of it": (norms, floats(8, 20)),
@@ -106,6 +107,17 @@ def test_totals_in_rows(case):
             strict=True,
         ):
             np.testing.assert_allclose(got, want, 2e-5, 2e-5)
+
+
+@pytest.mark.parametrize("columns", [31, 38])
+def test_columns_have_no_row_of_what_all_of_them_share(columns):
+    """The mean of a row of the left factor is within each column's total."""
+    w = floats(71, columns)
+    f = jax.jit(lambda x: jnp.abs((x - x.mean(1, keepdims=True)) @ w))
+    x = floats(8, 71)
+    assert len(f.lower(x).compile().executable.program.kernels) == 1
+    want = np.abs((x - x.mean(1, keepdims=True)) @ w)
+    np.testing.assert_allclose(f(x), want, 1e-5, 1e-5)
 
 
 def test_totals_of_different_lengths_go_on_one_after_the_other():

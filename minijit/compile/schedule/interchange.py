@@ -423,7 +423,7 @@ def goes_by_columns(loop):
         return total and bytes_along(loop.axis, inner) > least
     values = [s.value for s in loop.body]
     mine = [e for e in totals_within(values) if loop.axis in e.free]
-    if any(totals_within(e.bodies) for e in mine):
+    if any(is_of_column(t, loop.axis) for e in mine for t in totals_within(e.bodies)):
         return True
     made = totals_within([v for v in values if type(v) is not Reduce])
     made = [e for e in made if loop.axis in e.free]
@@ -448,6 +448,12 @@ def bytes_along(axis, body):
         for place in places
         if place.buffer.space != "cache" and any(axis in i.free for i in place.index)
     )
+
+
+def is_of_column(expr, axis, inner=()):
+    """Whether an expression has one value for each column, in no loop within."""
+    of_loops = (a in inner or a.kind == "reduce" for a in expr.free)
+    return axis in expr.free and not any(of_loops)
 
 
 class Columns:
@@ -481,10 +487,7 @@ class Columns:
             self.take(stmt)
 
     def of_columns(self, expr):
-        """Whether an expression has one value for each column."""
-        return self.axis in expr.free and not any(
-            a in self.inner or a.kind == "reduce" for a in expr.free
-        )
+        return is_of_column(expr, self.axis, self.inner)
 
     def take(self, stmt):
         """A statement of a column: first the totals that it needs, in rows."""

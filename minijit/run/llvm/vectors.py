@@ -105,7 +105,8 @@ def plain(stmt):
 
 
 def each_place_once(loop):
-    """Whether loads may come first and stores last: no step reads what it has stored.
+    """Whether loads may come first and stores last: no step reads what it has stored,
+    nor what it stores to, for all but vectors of neighbours.
 
     Places of one array are told apart by the constants in their index.
     """
@@ -123,7 +124,8 @@ def each_place_once(loop):
                 continue
             row, column = fixed_and_not(access)
             apart = any(loop.axis in i.free for i in row if i)
-            if (row, column) in done or not apart:
+            adds = access is stmt and stmt.combine
+            if (row, column) in done or not apart or adds:
                 return False
             rows[access.buffer].add(row)
         done.update(fixed_and_not(s) for s in stores if not follows(s, loop.axis))
