@@ -336,6 +336,26 @@ def test_no_lanes(transform):
     assert transform(count)(index).shape == (0,)
 
 
+@pytest.mark.parametrize("lanes", [[-1, -2, 0], [1, 2, 0.5], [1, -1, 0]])
+def test_short_branches_are_not_asked_for(lanes):
+    """All lanes compute them, and nothing illegal gets into a sum over lanes."""
+
+    def f(x, w):
+        curved = lambda: jnp.log(x) * w + jnp.sqrt(x / w)
+        return lax.cond(x > 0, curved, lambda: (2 * w, x)[1])
+
+    xs, all_lanes = jnp.float32(lanes), mj.vmap(f, (0, None))
+    total = lambda xs, w: all_lanes(xs, w).sum()
+    assert "cond" not in str(mj.make_jaxpr(all_lanes)(xs, 2.0))
+    slopes = mj.grad(total, (0, 1))
+    each = [mj.grad(f, (0, 1))(x, 2.0) for x in xs]
+    for dx, dw in (slopes(xs, 2.0), mj.jit(slopes)(xs, 2.0)):
+        np.testing.assert_allclose(dx, [float(x) for x, _ in each], 1e-5)
+        np.testing.assert_allclose(dw, sum(float(w) for _, w in each), 1e-5)
+    many = mj.vmap(lambda x: lax.cond(x[0] > 0, jnp.sum, jnp.prod, x))
+    assert "cond" in str(mj.make_jaxpr(many)(jnp.ones((3, 2))))
+
+
 def test_a_weak_type_gives_way_only_within_what_promotion_keeps():
     """cond gave 1 for 1.5, because the other branch was a strong integer."""
     for pair in [

@@ -14,7 +14,7 @@ import numpy as np
 from ...trace import primitives as lax
 from ...trace.array import ArrayImpl, ShapedArray, aval_of, shape_rules, to_numpy
 from ...trace.core import Primitive, eval_rules
-from ...trace.jaxprs.jaxpr import has_effect
+from ...trace.jaxprs.jaxpr import has_effect, subjaxprs
 from ...trace.jaxprs.memory import memoised
 from ...trace.jaxprs.parser import aval_parsers, parse_aval
 from ..batching.vmap import (
@@ -98,6 +98,9 @@ batch_rules |= in_front(borrow_p)
 
 # ---- cond
 
+# So few operations take no longer than to look for a lane that wants them.
+SHORT = 16
+
 
 def cond_batch(lanes, axes, index, *operands, branches):
     """A shared index: a cond of batched branches.  One index a lane: all branches that
@@ -125,15 +128,39 @@ def cond_batch(lanes, axes, index, *operands, branches):
 
 def run_in_some_lanes(lanes, k, index, operands, axes, branch):
     """Branch k in all lanes, if some lane takes it; lanes that do not borrow a lane's
-    operands that does, so that nothing illegal is computed."""
+    operands that does, so that nothing illegal is computed.
+
+    A few numbers are computed whether a lane takes it or not: to ask takes longer.
+    """
     taken = lax.eq(index, lax.full_like(index, k))
-    wanted = front(axes)
+    eqns, wanted = branch.jaxpr.eqns, front(axes)
+    few = lanes.size > 1 and is_short(branch)
+    if few:  # No NaN of a lane gets into a sum over lanes: each has all there is.
+        pairs = zip(wanted, branch.in_avals, strict=True)
+        wanted = tuple(0 if is_number(aval) else w for w, aval in pairs)
     operands = in_front_where(lanes, operands, axes, wanted)
     closed, _ = batch_jaxpr(branch, lanes, wanted, (0,) * len(branch.out_avals))
-    is_taken = lax.convert(lax.reduce_or(taken, (0,)), int32)
-    if not any(map(has_effect, branch.jaxpr.eqns)):  # Else it tells what it is given.
+    if eqns and not any(map(has_effect, eqns)):  # Else it tells what it is given.
         operands = borrow_where(taken, operands, wanted)
+    if few:
+        outs = apply_closed(closed, *operands)
+        none = [zeros(aval_of(y)) for y in outs if eqns]
+        return [*map(partial(select_lanes, taken), outs, none)] if eqns else outs
+    is_taken = lax.convert(lax.reduce_or(taken, (0,)), int32)
     return cond_p.bind(is_taken, *operands, branches=(idle_branch(closed), closed))
+
+
+def is_short(branch):
+    """Whether a branch computes but a few numbers, or none at all."""
+    eqns = branch.jaxpr.eqns
+    values = (x.aval for eqn in eqns for x in (*eqn.invars, *eqn.outvars))
+    plain = all(isinstance(aval, ShapedArray) for aval in branch.out_avals)
+    plain &= not any(has_effect(eqn) or [*subjaxprs(eqn)] for eqn in eqns)
+    return plain and len(eqns) <= SHORT and all(map(is_number, values))
+
+
+def is_number(aval):
+    return isinstance(aval, ShapedArray) and aval.shape == ()
 
 
 @memoised
