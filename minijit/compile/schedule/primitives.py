@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 
 from ..loops.buffers import Buffer
 from ..loops.contents import (
-    counted, loads_of, loads_within, stores_in, totals_within,
+    counted, loads_of, loads_within, stores_in, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import written_out
-from ..loops.statements import For, Store, nested, replaced
+from ..loops.statements import For, Store, nested, replaced, statements
 from .access import access_of, own_pieces, plain_dims
 from .nests import SHORT, runs_along, stride_along
 from .placing_rules import share_axes
@@ -527,6 +527,8 @@ def flat(body, most, parts):
     """
     if sum(times for stmt, times in counted(body) if isinstance(stmt, Store)) > parts:
         return None
+    if sum(map(least_of(body), totals_in(body))) > parts:
+        return None
     result, held, known, seen = [], {}, {}, set()
 
     def short(*axes):
@@ -576,6 +578,17 @@ def flat(body, most, parts):
     left = any(type(e) is Reduce or type(e) is Load and e.buffer.space == "cache"
                for e in seen)  # fmt: skip
     return None if left else tuple(result)
+
+
+def least_of(body):
+    """A function of a total in statements: how many expressions it is written out.
+
+    Each term is one, and is combined with those before it by another; and there is a
+    total for each step of the loops that it depends on.
+    """
+    loops = {stmt.axis for stmt in statements(body) if isinstance(stmt, For)}
+    count = lambda axes: math.prod(axis.bounds[1] + 1 for axis in axes)
+    return lambda total: count(total.free & loops) * (2 * count(total.axes) - 1)
 
 
 def lanes(axis, stores):
