@@ -729,10 +729,11 @@ def test_rows_of_complex_numbers_are_no_vectors():
     assert not list(recipes.rows_as_vectors(kernel.body))
 
 
-def test_many_short_loops_are_not_written_out_to_be_thrown_away():
-    # Each of these has few steps, and all together have 4,096.
-    f = lambda x: jnp.tanh(x - x.sum((0, 1, 2)))
-    kernel, = kernels_of(mj.vmap(f), numbers(40, 16, 16, 16, 2))
+# Each loop of these has few steps, and all together have 4,096 stores, or 48 totals.
+@pytest.mark.parametrize("axis, shape", [((0, 1, 2), (16, 16, 16, 2)), (0, (8, 16, 3))])
+def test_many_short_loops_are_not_written_out_to_be_thrown_away(axis, shape):
+    f = lambda x: jnp.tanh(x - x.sum(axis))
+    kernel, = kernels_of(mj.vmap(f), numbers(40, *shape))
     loop, = (s for s in kernel.body if isinstance(s, For))
     with allowed(100):
         assert flat(loop.body, 16, 400) is None
