@@ -249,6 +249,17 @@ def test_a_loop_of_small_steps_is_one_kernel():
     assert [n.kernel.grid[0] > 1 for n in total.steps] == [True, False]
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_last_step_of_a_scan_stores_the_result(reverse):
+    step = lambda c, y: (c * 0.5 + y, None)
+    with config.override("fusion", config.fusion.but(block_step=-1)):
+        nodes = nodes_of(lambda x: lax.scan(step, x[0], x, reverse=reverse)[0],
+                         numbers(4, 64))  # fmt: skip
+    # The first carry and four steps, by turns in two places; nothing is copied.
+    assert [type(n).__name__ for n in nodes.steps] == ["LaunchNode"] * 5
+    assert nodes.nbytes == 2 * 64 * 4
+
+
 def test_memory_is_shared_only_where_the_order_is_known():
     def f(x, y):
         for w in (numbers(64, 64, seed=i) for i in range(4)):

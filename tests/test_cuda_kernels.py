@@ -20,7 +20,7 @@ from minijit.compile.loops.statements import For, Store
 from minijit.compile.lower.walk import lower
 from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.run.cuda.reports import assembled, bytes_in_ptx
-from minijit.run.device.grid import widest
+from minijit.run.device.grid import launch_of, widest
 from minijit.run.device.grid_memory import COMMON_BYTES
 from minijit.run.device.grid_totals import on_grid
 from minijit.run.device.lockstep import run_in_lockstep
@@ -158,6 +158,24 @@ def test_indices_have_64_bits_where_they_need_them():
     for size, wide in ((1 << 30, False), (1 << 34, True)):
         kernel, = kernels_of(lambda v: v * 2, mj.ShapeDtypeStruct((size,), "float32"))
         assert ("mul nuw nsw i64" in kernel.llvm) == wide
+
+
+@pytest.mark.parametrize("rows, grid", [
+    ((1 << 16) - 1, (2, 3, (1 << 16) - 1)), (1 << 16, (6 << 16, 1, 1)),
+])  # fmt: skip
+def test_axes_too_long_for_a_grid_are_one(rows, grid):
+    x = mj.ShapeDtypeStruct((rows, 64, 96), "float32")
+    kernel, = kernels_of(lambda v: v.transpose(2, 0, 1), x)
+    assert kernel.grid == grid
+
+
+def test_nests_side_by_side_have_one_axis_each():
+    nests = [
+        lower(mj.make_jaxpr(lambda v, o=order: v.transpose(o))(np.zeros((64, 128, 96))))
+        for order in ((2, 0, 1), (2, 1, 0))
+    ]
+    launch = launch_of([stmt for p in nests for stmt in p.kernels[0].body])
+    assert launch.grid == (768, 1, 1)
 
 
 def test_what_threads_share_is_as_wide_as_its_longest_loop():

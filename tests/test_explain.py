@@ -12,6 +12,7 @@ import minijit as mj
 from minijit import lax, nn, numpy as jnp, testing
 from minijit.compile import pipeline
 from minijit.compile.fuse.traffic import traffic_of
+from minijit.compile.lower.walk import lower
 from minijit.compile.report import pictures as explain_pictures
 from minijit.compile.report.text import report_text
 from tests.bench import bench_products
@@ -124,6 +125,15 @@ def test_every_byte_is_attributed(report):
     for array in report.arrays:
         written = any(u.buffer is array.buffer for s in report.steps for u in s.writes)
         assert written == (array.role in ("temporary", "result")), array
+
+
+@pytest.mark.parametrize("update", [
+    lambda x: x.at[np.array([1, 2])].set(0.0),
+    lambda x: lax.dynamic_update_slice(x, x[:1], (1, 0)),
+])  # fmt: skip
+def test_what_writes_to_a_copy_is_kept_for_that(update, unfused):
+    program = lower(mj.make_jaxpr(lambda x: update(x * 2) * 3)(np.ones((4, 4), "f4")))
+    assert "writes to a copy" in {d.rule: d.reason for d in program.decisions}["root"]
 
 
 def test_each_kernel_leads_back_to_its_lines(report):

@@ -883,7 +883,6 @@ def lower_scatter(combine):
     def function(walk, eqn):
         operand, indices, updates = map(Operand, eqn.invars)
         var, = eqn.outvars
-        walk.stored.setdefault(var, ("root", f"{eqn.primitive} writes to a copy"))
         if 0 not in updates.shape and 0 not in operand.shape:
             statement, axes = scatter_store(
                 var, combine, operand.shape, indices, updates, **eqn.params

@@ -137,7 +137,7 @@ class Recording:
             self.arrays = arrays
         elif arrays:
             return
-        if written or captures.mutable is not None or captures.tracers:
+        if captures.mutable is not None or captures.tracers:
             return
         of_call = kind, tuple(avals), tree, written is None, user_source()
         self.key = captures.key, *of_call, config.trace_key()
