@@ -559,6 +559,7 @@ def test_stages():
     refused(KeyError, "no stage 'fuses': trace, ", lambda: steps["fuses"])
 
 
+@pytest.mark.chapter(21)
 def test_steps(tmp_path):
     """Each pass of the pipeline in its order, and what it changed."""
 
