@@ -184,6 +184,18 @@ def test_what_threads_share_is_as_wide_as_its_longest_loop():
     assert widest(body) == 32
 
 
+def test_a_block_shares_what_comes_after_a_short_total():
+    f = lambda v, w: jnp.exp(w - v.sum(1, keepdims=True)).sum(1)
+    kernel, = kernels_of(f, x[:9, :20], np.zeros((9, 4000), "f4"))
+    assert "addrspace(3)" in kernel.llvm
+
+
+def test_a_total_over_what_another_within_it_is_over():
+    large = mj.ShapeDtypeStruct((300, 4000, 7), "float32")
+    kernel, = kernels_of(lambda v: nn.softmax(v, (1, 2)), large)
+    assert kernel.grid == (300, 1, 1)
+
+
 def test_the_text_for_llvm_computes_the_same():
     def f(v):
         return v.T, nn.softmax(v[:2]), v[2:, ::-1] * 2, jnp.cumsum(v[:, :3], 0)

@@ -25,7 +25,7 @@ from minijit.run.llvm import (
     kernels as llvm_kernels, python_calls, target as llvm_target, text as llvm_text,
     work as llvm_work,
 )
-from minijit.run.llvm.target import converts, host
+from minijit.run.llvm.target import converts, host, vector_bytes
 from minijit.run.llvm.work import by_way
 from minijit.run.python.emitter import operations
 from minijit.run.report.kernel_log import steps_of
@@ -631,6 +631,20 @@ def test_loops_of_more_steps_than_a_few_stay_loops(n):
     kept = [line for line in loops if "!llvm.loop" in line]
     assert len(loops) == len(kept) == (1 if n < 16 else 2)
     np.testing.assert_array_equal(f(x), x * 2 + x[0])
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("f, alone", [
+    (lambda x: x.sum(0), 3),
+    (lambda x: jnp.cumsum(x, 0), 2),
+    (lambda x: jnp.zeros((5, x.shape[1])).at[np.arange(200) % 5].add(x), 1),
+    (lambda x: jnp.concatenate([x[:, :1], x * 2, x[:, 3:9]], 1), 2),
+])  # fmt: skip
+def test_how_often_the_last_number_of_a_row_is_stored_alone(f, alone):
+    # Of two strips and one number more: where the next loop loads soon what is stored.
+    x = np.ones((200, 2 * vector_bytes() // 4 + 1), "f4")
+    text = mj.jit(f).lower(x).compile().as_text("llvm")
+    assert text.count("store float ") == alone
 
 
 @pytest.mark.parametrize("rows, n", [(92, 660), (5, 660)])

@@ -22,6 +22,7 @@ from ...compile.loops.contents import (
     loads_of, loads_within, stored_in, stores_in, totals_in,
 )
 from ...compile.loops.expressions import Axis, Load, Reduce
+from ...compile.loops.graphs import substitute
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.statements import For, Store, nested, replaced, statements
 from ...compile.pipeline import part_forms
@@ -142,8 +143,10 @@ def totals_of_one_axis(body):
         if not several or not is_wide(total) or total.free & loops:
             return None
         if total not in new:
+            # Totals within it first: they may be over the very same axes.
+            inner = substitute(list(total.bodies), one)
             axis, names = joined(total.axes, "reduce")
-            bodies = tuple(Renamer(names)(total.bodies))
+            bodies = tuple(Renamer(names)(inner))
             new[total] = Reduce(total.op, (axis,), bodies)
         return new[total]
 
