@@ -58,6 +58,7 @@ def test_ptx_for_each_generation():
     assert [b.shape for b in kernel.args] == [(40, 70), (40, 70)]
 
 
+@pytest.mark.chapter(27)
 def test_without_a_device_a_call_says_so():
     refused(Exception, "on the CPU, slowly", mj.jit(jnp.sin, backend="cuda"), square)
 
