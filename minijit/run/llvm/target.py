@@ -159,10 +159,8 @@ machine_options = {
     for how, level in dict(thorough=2, brief=0, vectors=2).items()
 }
 pass_options = {
-    # At level 2 the passes take a third longer, three times where there are many loops,
-    # and what they make runs as long: we know ourselves what is computed already.
     "thorough": dict(
-        speed_level=1,
+        speed_level=2,
         loop_vectorization=True,
         loop_interleaving=True,
         loop_unrolling=True,
