@@ -22,7 +22,8 @@ from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
 from minijit.run.llvm import (
     engine as llvm_engine, executor as llvm, functions as llvm_functions,
-    kernels as llvm_kernels, python_calls, target as llvm_target, text as llvm_text,
+    kernels as llvm_kernels, python_calls, strips as llvm_strips,
+    target as llvm_target, text as llvm_text,
     work as llvm_work,
 )
 from minijit.run.llvm.target import converts, host, vector_bytes
@@ -708,6 +709,25 @@ def test_extremes_of_floats_are_totals_of_integers(name):
     if host()[1].count("+sse2"):
         assert "llvm.maximum" not in text and re.search(r"llvm.smax.v\d+i32", text)
     assert not re.search(r"phi <\d+ x i1>", text)
+
+
+@pytest.mark.chapter(24)
+def test_places_are_told_apart_by_their_numbers(monkeypatch):
+    i, j = expressions.Axis(9), expressions.Axis(9)
+    array = memory.Buffer("x", (9, 9, 9), np.dtype("f4"))
+    zero, one, *_ = numbers = [expressions.as_index(n) for n in range(9)]
+    store = lambda *index: loops.Store(array, index, zero)
+    all_of_them = [store(i, a, b) for a in numbers for b in numbers]
+    compared = []
+    # Not pair by pair: those of a block of transposed arrays are thousands.
+    with monkeypatch.context() as patch:
+        patch.setattr(llvm_strips, "are_apart", lambda *pair: compared.append(pair))
+        assert llvm_strips.in_any_order([], all_of_them) and not compared
+    for other in (store(j, one, one), store(i, one, j), store(j, i, i)):
+        assert not llvm_strips.in_any_order([], [*all_of_them, other])
+    assert llvm_strips.in_any_order([], [store(i, one, j), store(i, zero, zero)])
+    load = expressions.Load(array, (j, zero, i))
+    assert llvm_strips.in_any_order([load], [store(i, one, j)])
 
 
 @pytest.mark.chapter(24)

@@ -208,17 +208,28 @@ def values_of(inside):
 
 def in_any_order(loads, stores):
     """Whether no step reads, or stores again, what another one has stored."""
-    for store in stores:
-        for other in (a for a in (*loads, *stores) if a.buffer is store.buffer):
-            pairs = list(zip(store.index, other.index, strict=True))
-            same = all(i is j for i, j in pairs)
-            if not same and not any(map(are_apart, *zip(*pairs, strict=True))):
-                return False
-    return True
+    stored = {(store.buffer, store.index) for store in stores}
+    buffers = {buffer for buffer, _ in stored}
+    alike = defaultdict(set)
+    for place in stored | {(e.buffer, e.index) for e in loads if e.buffer in buffers}:
+        numbers = (i.value if isinstance(i, Const) else None for i in place[1])
+        alike[place[0], *numbers].add(place)
+    if any(len(places) > 1 and places & stored for places in alike.values()):
+        return False
+    # What has numbers in the same dimensions, and others, is apart from each other.
+    kinds = {(first, *(n is None for n in numbers)) for first, *numbers in alike}
+    return len(kinds) == len(buffers) or all(
+        are_apart(place, other)
+        for place, places in alike.items()
+        for other in alike
+        if other[0] is place[0] and other != place and places & stored
+    )
 
 
-def are_apart(i, j):
-    return isinstance(i, Const) and isinstance(j, Const) and i.value != j.value
+def are_apart(place, other):
+    """Whether two places of an array differ in a dimension where both have a number."""
+    pairs = zip(place[1:], other[1:], strict=True)
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 def are_packed(accesses, axis, walker):
