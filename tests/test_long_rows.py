@@ -151,11 +151,13 @@ def test_digits_of_an_axis_have_loops(name):
 
 
 TOTAL_DIGITS = {
-    "repeated": (lambda x: jnp.repeat(x, 3, 1).sum(1), (3, 50)),
+    "repeated": (lambda x: jnp.repeat(x, 3, 1).sum(1), (50,)),
+    "sizes of complex numbers": (lambda x: jnp.abs(jnp.repeat(x + 1j, 3, 1)).sum(1),
+                                 (50,)),
     "tiled": (lambda x: jnp.tile(x, (1, 3)).max(1), (3, 50)),
     "times another": (lambda x: (jnp.repeat(x, 3, 1) * jnp.tile(x, (1, 3))).sum(1),
                       (150,)),
-    "both": (lambda x: jnp.tile(jnp.repeat(x, 2, 1), (1, 3)).sum(1), (3, 2, 50)),
+    "both": (lambda x: jnp.tile(jnp.repeat(x, 2, 1), (1, 3)).sum(1), (50,)),
     "few": (lambda x: jnp.repeat(x[:, :9], 3, 1).sum(1), (27,)),
     "joined in memory": (lambda x: x.reshape(24, 5, 10).reshape(24, 50).sum(1), (50,)),
 }  # fmt: skip

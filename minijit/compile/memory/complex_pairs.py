@@ -120,6 +120,10 @@ class Pairs:
         if is_complex(expr):
             return tuple(self.half(expr, inside, k) for k in (0, 1))
         new = tuple(x for x, in inside)
+        if isinstance(expr, Reduce):
+            # The loops over its axes are there: it may not become a shorter one.
+            n = len(expr.bodies)
+            return (Reduce(expr.op, new[n:], new[:n]),)
         return (expr if new == children else expr.rebuild(new),)
 
     def half(self, expr, inside, k):

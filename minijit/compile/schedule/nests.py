@@ -15,7 +15,7 @@ from collections import Counter
 from ..loops.contents import (
     loads_of, loads_within, only_sets, perfect, stores_in, totals_in, totals_within,
 )
-from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op
+from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op, shorter
 from ..loops.graphs import free_axes, postorder, recalled, substitute
 from ..loops.index_rules import (
     digit_of, has_digit, joined_digits, known, linear, over, sum_of,
@@ -245,7 +245,7 @@ def farthest_first(axes, loads):
 def total_in_digits(total):
     """A total over each digit of an axis that places in memory ask for.
 
-    So `add(k: x[k // 3])` is `add(r, q: x[q])`, which runs along memory.
+    So `add(k: x[k // 3])` is `add(q: 3 * x[q])`, which runs along memory.
     """
     if len(total.bodies) > 1 or not total.is_fixed:
         return total
@@ -263,7 +263,7 @@ def total_in_digits(total):
         todo += low, high
     if len(axes) == len(total.axes):
         return total
-    return Reduce(total.op, farthest_first(axes, loads), bodies)
+    return shorter(Reduce(total.op, farthest_first(axes, loads), bodies))
 
 
 def total_axes_in_one(total):
