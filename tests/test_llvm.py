@@ -712,6 +712,18 @@ def test_extremes_of_floats_are_totals_of_integers(name):
 
 
 @pytest.mark.chapter(24)
+def test_llvm_looks_for_no_vectors_of_what_is_moved_far():
+    x = rng.normal(size=(500, 8, 8)).astype("c8")
+
+    def way(f):
+        compiled = mj.schedule(mj.vmap(f), "short rows written out").lower(x).compile()
+        return [kernel.vectors for kernel in compiled.executable.loaded.kernels]
+
+    assert way(lambda x: jnp.concatenate([x.T, x], 1)) == [True]
+    assert way(lambda x: x.sum(1)) == [False]
+
+
+@pytest.mark.chapter(24)
 def test_places_are_told_apart_by_their_numbers(monkeypatch):
     i, j = expressions.Axis(9), expressions.Axis(9)
     array = memory.Buffer("x", (9, 9, 9), np.dtype("f4"))

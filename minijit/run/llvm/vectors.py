@@ -48,11 +48,25 @@ def walk_loop(walker, stmt):
             return
         inner = any(isinstance(s, For) for s in stmt.body)
         if not inner and stmt.axis.extent != 1:
-            walker.emitter.loops.add("plain")
+            whole = moves_apart(stmt)
+            walker.emitter.loops.add("vectors" if whole else "plain")
     llvm_blocks.walk_loop(walker, stmt)
 
 
 walkers |= {For: walk_loop}
+
+
+def moves_apart(loop):
+    """Whether each step only moves numbers, to and from places far from those of the
+    next one: LLVM has no vectors for that, and looks for them longest."""
+    places = (*stores_in(loop.body), *loads_of(loop.body))
+    strides = [strides_of(place).get(loop.axis, 0) for place in places]
+    numbers = (e for e in postorder(expressions(loop.body)) if isinstance(e, Op))
+    return (
+        all(plain(s) for s in loop.body)
+        and all(isinstance(n, int) and abs(n) > PACKED for n in strides)
+        and all(e.dtype == INDEX for e in numbers)
+    )
 
 
 def in_vectors(loop):
