@@ -56,6 +56,7 @@ def test_states_stay_where_they_are(backend):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.chapter(23)
 def test_a_call_takes_no_memory_for_what_it_is_given():
     def step(w, x):
         return w - 0.1 * (x.T @ (x @ w))

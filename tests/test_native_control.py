@@ -722,6 +722,7 @@ def test_a_region_arranges_each_of_its_kernels_once(monkeypatch):
     assert len(asked) == len(set(map(id, asked))) > 0
 
 
+@pytest.mark.chapter(24)
 def test_a_chain_of_totals_is_looked_at_in_proportion_to_its_length(monkeypatch):
     def chain(x, length):
         results, y = [], x

@@ -159,6 +159,7 @@ def test_a_lane_that_is_through_runs_nothing_that_would_not_end():
         np.testing.assert_allclose(g(lanes), want, rtol=1e-4)
 
 
+@pytest.mark.chapter(23)
 def test_no_python_frame_a_step():
     g = mj.jit(lambda x, n: mj.grad(looped(4))(x, steps=n))
     g(x, 5)
