@@ -242,12 +242,16 @@ def test_a_tape_is_as_long_as_the_loop_ran():
     assert tapes[0].nbytes == steps * 8
 
 
+def while_squares(x):
+    return lax.while_loop(lambda c: c < 9.0, lambda c: c * c + 2.0, x)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
     "f",
     [
         lambda x: lax.cond(x > 0, jnp.sin, lambda x: x * x, x),
-        lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * c + 2.0, x),
+        while_squares,
         lambda x: lax.cond(x > 0, lambda x: 2.0 * x, lambda x: -x, x),
     ],
     ids=["union", "tape", "nothing within"],
@@ -259,6 +263,11 @@ def test_linear_functions_of_lanes_are_mapped(f, compiled):
     got = wrap(mj.vmap(lambda linear, t: linear(t)))(linear, jnp.ones(3))
     want = [mj.jvp(f, (x,), (1.0,))[1] for x in xs]
     np.testing.assert_allclose(got, want, rtol=1e-12)
+    if f is not while_squares:
+        stacked = wrap(lambda xs: lax.map(lambda x: mj.linearize(f, x)[1], xs))(xs)
+        for mapped in (linear, stacked):
+            got = wrap(lambda fs: lax.map(lambda f: f(1.0), fs))(mapped)
+            np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
 def test_types_print_and_parse():

@@ -21,6 +21,7 @@ from ...trace.trees.paths import tree_flatten_with_path
 from ...trace.trees.pytree import keystr, tree_flatten, tree_map, tree_unflatten
 from ..closed_jaxprs import apply_closed, trace_closed
 from ..pieces import close_alone, int32, interned, jaxpr_of, record, split
+from .batching import opened
 
 
 def as_predicate(pred):
@@ -344,7 +345,7 @@ def check_carry(kind, tree, before, after):
 
 
 def returning_pairs(f):
-    """A scan's body: a result that is no pair is a TypeError."""
+    """A scan's body, whose results can be stacked; no pair is a TypeError."""
 
     @wraps(f)
     def body(*args):
@@ -352,7 +353,8 @@ def returning_pairs(f):
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             where = at_line(function_source(f))
             raise TypeError(f"scan body output must be a pair, got {result!r}{where}")
-        return result
+        carry, y = result
+        return carry, opened(y)
 
     return body
 

@@ -31,6 +31,7 @@ from .agreement import (
     scan_length, unrolled_steps, while_in_python, with_types, without_refs,
     without_steps,
 )
+from .batching import is_union, opened
 from .branches import cond_p
 from .while_and_scan import scan_p, while_p
 
@@ -187,16 +188,18 @@ def scan(
     each loop when, and why.
     """
     del _split_transpose
+    name, f = f"scan body {function_name(f)}", returning_pairs(f)
     leaves, tree = tree_flatten((init, xs))
+    if any(map(is_union, leaves)):
+        leaves, tree = tree_flatten((init, opened(xs)))
     carry_tree, xs_tree = tree.children()
     init_leaves, xs_leaves = split(leaves, carry_tree.num_leaves)
     length = scan_length(xs_leaves, length)
     if config.disable_jit and not any(map(is_tracer, leaves)):
         return scan_in_python(f, init, xs_leaves, xs_tree, length, reverse)
     x_avals = [without_steps(aval_of(x)) for x in xs_leaves]
-    name = f"scan body {function_name(f)}"
     carry, body, consts, (_, ys_tree), refs = record_body(
-        returning_pairs(f), init_leaves, x_avals, tree, name
+        f, init_leaves, x_avals, tree, name
     )
     outs = scan_p.bind(
         *(*consts, *carry, *xs_leaves),

@@ -17,6 +17,7 @@ from ...trace.core import Primitive, eval_rules
 from ...trace.jaxprs.jaxpr import has_effect, subjaxprs
 from ...trace.jaxprs.memory import memoised
 from ...trace.jaxprs.parser import aval_parsers, parse_aval
+from ...trace.trees.pytree import register_pytree_node_class, tree_map
 from ..batching.vmap import (
     LaneType, at_front, batch_jaxpr, batch_rules, in_front, lane_types, lanes_at,
     move_axis,
@@ -519,6 +520,42 @@ eval_rules |= {every_p: eval_every}
 linearize_rules |= {every_p: lambda nonzero, *us: linear_in_all(every_case, *us)}
 transpose_rules |= adding({every_p: every_transpose})
 batch_rules |= in_front(every_p)
+
+# ---- stacked functions that `vjp` and `linearize` return: a scan over them, or of them
+
+
+@register_pytree_node_class
+class AllCases:
+    """The values of all cases of a Union, each an array as any other.  Put together
+    again they are a Union that holds all of them."""
+
+    def __init__(self, cases):
+        self.cases = cases
+
+    def tree_flatten(self):
+        return [self.cases], None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        cases, = children
+        aval = Union(tuple(tuple(map(aval_of, case)) for case in cases))
+        return every_case(*[inject(k, aval, case) for k, case in enumerate(cases)])
+
+
+def is_union(x):
+    return isinstance(getattr(x, "aval", None), Union)
+
+
+def opened(tree):
+    """A tree with the values of each Union in its place, which can be stacked."""
+
+    def open_one(x):
+        if not is_union(x):
+            return x
+        return AllCases([opened(project(k, x)) for k in range(len(x.aval.cases))])
+
+    return tree_map(open_one, tree)
+
 
 select_lanes_p = Primitive("select_lanes")
 
