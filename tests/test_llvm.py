@@ -22,8 +22,7 @@ from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
 from minijit.run.llvm import (
     engine as llvm_engine, executor as llvm, functions as llvm_functions,
-    kernels as llvm_kernels, python_calls, strips as llvm_strips,
-    target as llvm_target, text as llvm_text,
+    kernels as llvm_kernels, python_calls, target as llvm_target, text as llvm_text,
     work as llvm_work,
 )
 from minijit.run.llvm.target import converts, host, vector_bytes
@@ -725,6 +724,8 @@ def test_llvm_looks_for_no_vectors_of_what_is_moved_far():
 
 @pytest.mark.chapter(24)
 def test_places_are_told_apart_by_their_numbers(monkeypatch):
+    from minijit.run.llvm import strips as llvm_strips
+
     i, j = expressions.Axis(9), expressions.Axis(9)
     array = memory.Buffer("x", (9, 9, 9), np.dtype("f4"))
     zero, one, *_ = numbers = [expressions.as_index(n) for n in range(9)]
