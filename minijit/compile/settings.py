@@ -33,7 +33,8 @@ class Settings:
         for its panels, all of them together.
       column_share: kernels that agree only in the axis along which memory runs go
         through it in blocks of columns if what they share is this much of what the
-        smaller one of them reads and writes: blocks are shorter runs of memory.
+        smaller one of those with other loops reads and writes: blocks are shorter
+        runs of memory.
       neighbours: how many of the other readers of an array a kernel is compared with.
       block_elements: how many elements of a small matrix are kept in registers, each
         with statements of its own, where many lanes have such a matrix.

@@ -345,8 +345,9 @@ class Fusion(Parts):
             return judge(rule, **shares)
         if not shared:
             return judge("axes")
-        columns = in_columns(a, shared) or in_columns(b, {*shared.values()})
-        share = saved / max(min(traffic_of(a), traffic_of(b)), 1)
+        both = (a, shared), (b, {*shared.values()})
+        columns = [traffic_of(x) for x, axes in both if in_columns(x, axes)]
+        share = saved / max(min(columns, default=1), 1)
         if columns and share < settings.column_share:
             return judge("columns", share=round(share, 3))
         if not a.stores.keys() & b.loads.keys() and not worth(a, b):
