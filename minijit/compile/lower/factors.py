@@ -45,17 +45,19 @@ def size_of(atom, axes):
 def is_large(eqn):
     """Whether a `dot_general` is of matrices for which a call pays.
 
-    A matrix times a vector reads each number once: memory is the limit, and our own
-    loops read it as fast, with what is done to the result in the same loop.  But loops
-    of complex numbers take pairs apart, and are compiled for longer than a call.
+    A matrix times a vector reads each number once, and an outer product writes each
+    once: memory is the limit, and our own loops go through it as fast, with what is
+    done to the result in the same loop.  But loops of complex numbers take pairs apart,
+    and are compiled for longer than a call.
     """
     if eqn.primitive is not prim.dot_general_p or not eqn.outvars[0].aval.size:
         return False
     lhs, rhs = eqn.invars
     left, right = dot_dims(eqn)
     rows, columns = size_of(lhs, left.free), size_of(rhs, right.free)
-    work = rows * columns * size_of(lhs, left.contracted)
-    if min(rows, columns) <= 1:
+    sums = size_of(lhs, left.contracted)
+    work = rows * columns * sums
+    if min(rows, columns, sums) <= 1:
         return False
     is_complex = eqn.outvars[0].aval.dtype.kind == "c"
     large = work > (0 if is_complex else config.fusion.small_product)
