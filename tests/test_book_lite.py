@@ -94,7 +94,7 @@ def test_what_needs_numba_is_shown_and_not_run():
     cells = {cell["id"]: cell for cell in lite.in_browsers(BOOK, notebook)["cells"]}
     learns, draws = (cells[id] for id in meant[-2:])
     assert {cells[id]["cell_type"] for id in meant} == {"markdown"}
-    assert "range(2001)" in learns["source"] and "of 200" in learns["source"]
+    assert "range(1001)" in learns["source"] and "of 200" in learns["source"]
     assert "(attachment:0.png)" in draws["source"] and draws["attachments"]["0.png"]
 
 
