@@ -187,6 +187,20 @@ def test_products_of_small_matrices_are_loops():
     assert "block" not in {d.rule for d in program.decisions}
 
 
+def test_lanes_do_not_compute_anew_what_they_share():
+    """The angles of positions were taken the cosine of by each head of each text."""
+
+    def rotary(x, angles):
+        a, b, c, s = x[..., ::2], x[..., 1::2], jnp.cos(angles), jnp.sin(angles)
+        return jnp.stack([a * c - b * s, a * s + b * c], -1).reshape(x.shape)
+
+    shapes = (3, 5, 40, 8), (3, 5, 40, 4), (40, 4)
+    x, each, shared = (np.ones(shape, "f4") for shape in shapes)
+    for angles in (each, shared):
+        rules = {d.rule for d in program_of(rotary, x, angles).decisions}
+        assert ("block" in rules) == (angles is each)
+
+
 @pytest.mark.chapter(21)
 def test_one_lane_that_only_adds_up_is_loops():
     """Four bodies in one 4 x 4 matrix of distances took three times as long."""

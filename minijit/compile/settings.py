@@ -118,7 +118,7 @@ class Settings:
     column_share: float = 0.25
     neighbours: int = 8
     block_elements: int = 64
-    block_operations: int = 2048
+    block_operations: int = 1024
     fewest_totals: int = 8
     rows_at_once: int = 4
     row_piece: int = 1 << 14

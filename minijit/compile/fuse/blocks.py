@@ -155,7 +155,7 @@ class Lane:
         if eqn.primitive is scan_p:
             return self.block.fold(eqn).cell(eqn.outvars.index(var), index)
         row = row_of(eqn)
-        self.block.take(var, row)
+        self.block.take(var, index, row)
         expr = row.rule(var.aval, index, *map(self.operand, eqn.invars), **eqn.params)
         return substitute([expr], self.terms)[0] if row.total else expr
 
@@ -286,8 +286,10 @@ class Block:
     def knows(self, index):
         return all(isinstance(i, Const) or i in self.lanes for i in index)
 
-    def take(self, var, row):
+    def take(self, var, index, row):
         """Note that an element of a variable is computed."""
+        if row.cost > config.fusion.cheap and not {*self.axes} <= {*index}:
+            raise Unfit  # Lanes share it: each would compute it anew.
         lengths, most = self.mixing.lengths(var), config.fusion.block_elements
         if math.prod(lengths) > (most if self.axes else min(most, LONE)):
             raise Unfit("large matrix")
