@@ -57,8 +57,8 @@ def turn(walker, store):
     first, last = (writer.address(*end) for end in ends)
     rows, columns, dtype = strides_of(load), strides_of(store), load.buffer.dtype
     one = 2 if isinstance(load.buffer, PairBuffer) else 1
-    (down,) = (a for a in columns if a.kind == "vector" and columns[a] == one)
-    (along,) = (a for a in rows if a.kind == "vector" and rows[a] == one)
+    down, = (a for a in columns if a.kind == "vector" and columns[a] == one)
+    along, = (a for a in rows if a.kind == "vector" and rows[a] == one)
     n, align = along.extent, f"align {dtype.itemsize}"
     kind = memory_type(dtype) if one == 1 else f"i{16 * dtype.itemsize}"
 
