@@ -289,7 +289,7 @@ class Block:
     def take(self, var, index, row):
         """Note that an element of a variable is computed."""
         if row.cost > config.fusion.cheap and not {*self.axes} <= {*index}:
-            raise Unfit  # Lanes share it: each would compute it anew.
+            raise Unfit("shared value")
         lengths, most = self.mixing.lengths(var), config.fusion.block_elements
         if math.prod(lengths) > (most if self.axes else min(most, LONE)):
             raise Unfit("large matrix")
@@ -402,6 +402,9 @@ loop_rules |= {
         False, "it has too many operations to write out", "block_operations"
     ),
     "one lane": (False, "there is one lane, and a loop takes so long a row at once"),
+    "shared value": (
+        False, "lanes share what is dear to compute, and each would do it anew", "cheap"
+    ),
     "large matrix": (
         False, "a lane has too many numbers for registers", "block_elements"
     ),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ...trace.array import ShapedArray
 from ...trace.jaxprs.jaxpr import Eqn, Var
+from ...trace.primitives import broadcast_in_dim_p, reshape_p
 from ..loops.graphs import free_axes, postorder
 from ..settings import config
 
@@ -80,7 +81,7 @@ class Estimates:
 def moves(eqn, row):
     """Whether an equation does not want elements as they lie in memory, one by one."""
     if row.cost == 0:
-        return eqn.primitive.name != "reshape"
+        return eqn.primitive is not reshape_p
     shapes = {v.aval.shape for v in (*eqn.invars, *eqn.outvars) if v.aval.size > 1}
     return len(shapes) > 1
 
@@ -132,7 +133,7 @@ def is_scattered(value, group, index):
 
     Where there is no total, and nothing but to be moved, loops count digits.
     """
-    if not value.moved or value.eqn.primitive.name == "broadcast_in_dim":
+    if not value.moved or value.eqn.primitive is broadcast_in_dim_p:
         return False
     inside = postorder(index)
     digits = (e for e in inside if getattr(e, "name", "") in ("floordiv", "mod"))
