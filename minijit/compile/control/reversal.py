@@ -95,6 +95,34 @@ def run_steps(builder, step, steps, consts, begin, end):
     carries.finish()
 
 
+def build_treeverse(builder, programs, inputs, outputs, *, body, back, slots):
+    """The loop over the schedule, a part of the loop forward, and one step back."""
+    step, step_back = programs
+    count, *args = inputs
+    shared, consts, given, carry = operands(args, body, back)
+    known = [*shared, *consts]
+    held = HeldCarries(builder, carry, slots)
+    buffers = step_back.inputs[len(known) : len(known) + len(given)]
+    cts = Carries(builder, step_back, buffers, given, outputs)
+    level = held.start(as_index(count.load()), carry)
+    left = held.left(level)
+    with builder.block() as forward:
+        go_forward(builder, held, step, consts, level)
+    with builder.block() as backward:
+        builder.program(step_back, [*known, *cts.now, *held.row(level)], cts.next)
+        cts.step()
+    down = register(level).store((), op("sub", level, as_index(1)))
+    with builder.block() as turn:
+        builder.watch(work_of(step_back))
+        builder.add(one_turn(left, tuple(forward), tuple(backward), down))
+    builder.add(While((), op("ge", level, as_index(0)), tuple(turn)))
+    cts.finish()
+
+
+parts_of |= {treeverse_p: lambda body, back, slots: (body, back)}
+loop_builders |= {treeverse_p: build_treeverse}
+
+
 # chapter 22
 def next_checkpoint(builder, steps, slots):
     """`checkpointed_loops.next_checkpoint`, of expressions: -> an expression."""
@@ -137,31 +165,3 @@ def one_turn(left, forward, backward, down):
     """
     one, several = (op(how, left.load(), as_index(1)) for how in ("eq", "gt"))
     return If(several, forward, (If(one, backward), down))
-
-
-def build_treeverse(builder, programs, inputs, outputs, *, body, back, slots):
-    """The loop over the schedule, a part of the loop forward, and one step back."""
-    step, step_back = programs
-    count, *args = inputs
-    shared, consts, given, carry = operands(args, body, back)
-    known = [*shared, *consts]
-    held = HeldCarries(builder, carry, slots)
-    buffers = step_back.inputs[len(known) : len(known) + len(given)]
-    cts = Carries(builder, step_back, buffers, given, outputs)
-    level = held.start(as_index(count.load()), carry)
-    left = held.left(level)
-    with builder.block() as forward:
-        go_forward(builder, held, step, consts, level)
-    with builder.block() as backward:
-        builder.program(step_back, [*known, *cts.now, *held.row(level)], cts.next)
-        cts.step()
-    down = register(level).store((), op("sub", level, as_index(1)))
-    with builder.block() as turn:
-        builder.watch(work_of(step_back))
-        builder.add(one_turn(left, tuple(forward), tuple(backward), down))
-    builder.add(While((), op("ge", level, as_index(0)), tuple(turn)))
-    cts.finish()
-
-
-parts_of |= {treeverse_p: lambda body, back, slots: (body, back)}
-loop_builders |= {treeverse_p: build_treeverse}

@@ -24,6 +24,58 @@ from .obstacles import kind_of
 from .regions import Part, call_builders, placers
 from .tables import ZERO, fill, growing, rows
 
+
+# ---- what comes out of a Union, and zeros
+
+
+def build_project(builder, call, places):
+    """Find the values of a Union; copy those that are wanted elsewhere."""
+    (ref,), position = places[call.inputs[0].buffer], places[call]
+    builder.set(position, ref.position(call.attrs["params"]["case"]).load())
+    tables = case_of(call, places, call.inputs).tables
+    for view, table in zip(call.outputs, tables, strict=True):
+        builder.copy(record(table, position.load()), places[view.buffer])
+
+
+def build_zero(builder, call, places):
+    """A zero Tape or Union, or array: records that refer to zeros, or zeros."""
+    for where in places[call.outputs[0].buffer]:
+        if isinstance(where, Part):
+            fill(builder, where, 0)
+            continue
+        for column in where.table.columns:
+            builder.set(where.column(column), as_index(0))
+        if hasattr(where.table, "length"):
+            builder.set(where.column(where.table.length), as_index(ZERO))
+
+
+call_builders |= {project_p: build_project, zero_p: build_zero}
+
+
+# ---- as arguments and results
+
+
+def table_argument(builder, view, aval):
+    """The place of an argument that is a tape or union: several buffers."""
+    column = lambda shape, dtype, zero: rows(builder, shape, dtype)
+    return attach(builder, view, aval, make_table(aval, column, lambda: None), False)
+
+
+def table_result(builder, view, aval):
+    """The place of a result that is a tape or union: tables that outlive the region."""
+    return attach(builder, view, aval, make_table(aval, *growing(builder)), True)
+
+
+def attach(builder, view, aval, table, given):
+    columns = tuple(all_columns(table))
+    builder.attached.append(Attached(view.buffer, aval, columns, given))
+    return Ref(table, as_index(0))
+
+
+arguments_of |= {Tape: table_argument, Union: table_argument}
+results_of |= {Tape: table_result, Union: table_result}
+
+
 # chapter 22
 from .tables import Ref, all_columns, local_record, make_table, record, reserve, take
 
@@ -102,54 +154,3 @@ def place_residuals(builder, program, places):
 
 
 placers.append(place_residuals)
-
-
-# ---- what comes out of a Union, and zeros
-
-
-def build_project(builder, call, places):
-    """Find the values of a Union; copy those that are wanted elsewhere."""
-    (ref,), position = places[call.inputs[0].buffer], places[call]
-    builder.set(position, ref.position(call.attrs["params"]["case"]).load())
-    tables = case_of(call, places, call.inputs).tables
-    for view, table in zip(call.outputs, tables, strict=True):
-        builder.copy(record(table, position.load()), places[view.buffer])
-
-
-def build_zero(builder, call, places):
-    """A zero Tape or Union, or array: records that refer to zeros, or zeros."""
-    for where in places[call.outputs[0].buffer]:
-        if isinstance(where, Part):
-            fill(builder, where, 0)
-            continue
-        for column in where.table.columns:
-            builder.set(where.column(column), as_index(0))
-        if hasattr(where.table, "length"):
-            builder.set(where.column(where.table.length), as_index(ZERO))
-
-
-call_builders |= {project_p: build_project, zero_p: build_zero}
-
-
-# ---- as arguments and results
-
-
-def table_argument(builder, view, aval):
-    """The place of an argument that is a tape or union: several buffers."""
-    column = lambda shape, dtype, zero: rows(builder, shape, dtype)
-    return attach(builder, view, aval, make_table(aval, column, lambda: None), False)
-
-
-def table_result(builder, view, aval):
-    """The place of a result that is a tape or union: tables that outlive the region."""
-    return attach(builder, view, aval, make_table(aval, *growing(builder)), True)
-
-
-def attach(builder, view, aval, table, given):
-    columns = tuple(all_columns(table))
-    builder.attached.append(Attached(view.buffer, aval, columns, given))
-    return Ref(table, as_index(0))
-
-
-arguments_of |= {Tape: table_argument, Union: table_argument}
-results_of |= {Tape: table_result, Union: table_result}

@@ -11,7 +11,6 @@ it.  Buffers that swap are pointers there.
 
 from contextlib import contextmanager
 
-# chapter 23
 from .text import LLVMWriter
 from .work import LONG
 
