@@ -69,7 +69,6 @@ def empty_pools():
 cache_clearers.append(empty_pools)
 
 
-# chapter 25
 # How many arrays a pool remembers, and how many of them it looks at before it makes
 # another one.  Two are enough for x = f(x).  They are no settings: what the memory may
 # come to is `pool_bytes`, and a look costs a call its time whether it finds one or not.
@@ -92,6 +91,7 @@ def references_of_a_pool():
 ALONE = references_of_a_pool()
 
 
+# chapter 25
 class Pool:
     """Arrays of one shape and dtype, read-only, with whatever numbers in them.
 

@@ -145,6 +145,36 @@ class Printer:
         return lines, tree.fold(names, container)
 
 
+# A function of so many leaves is printed for the second call, one of more for a later
+# one, as it takes a while.
+LEAVES_A_MISS = 100
+
+
+def make_shortcut(jitted, entry, args, kwargs, leaves, updates):
+    """Make the next call of this kind short, if calls come again and again.
+
+    That is tried when a call goes the long way for the second time, and for the fourth,
+    the eighth, and so on.
+    """
+    jitted.shortcuts.misses += 1
+    misses = jitted.shortcuts.misses
+    if misses < 2 or misses & (misses - 1) or len(leaves) > LEAVES_A_MISS * misses:
+        return
+    if entry.executable.at(leaves).native not in printers:
+        return
+    if jitted.watched or not config.calls_are_plain():
+        return
+    try:
+        shortcut = print_shortcut(jitted, entry, args, kwargs, leaves)
+    except NoShortcut:
+        return
+    with lock:
+        # Nothing was cleared, and no flag switched, since the arguments were looked up.
+        valid = any(known is entry for known in jitted.entries.values())
+        if valid and updates == config.updates and not jitted.has_new_cells():
+            jitted.shortcuts.add(shortcut)
+
+
 # chapter 25
 class NoShortcut(Exception):
     """These arguments, or results, have to go the long way."""
@@ -290,36 +320,6 @@ def print_shortcut(jitted, entry, args, kwargs, leaves):
     shortcut = printer.namespace.pop("call")
     shortcut.text = text
     return shortcut
-
-
-# A function of so many leaves is printed for the second call, one of more for a later
-# one, as it takes a while.
-LEAVES_A_MISS = 100
-
-
-def make_shortcut(jitted, entry, args, kwargs, leaves, updates):
-    """Make the next call of this kind short, if calls come again and again.
-
-    That is tried when a call goes the long way for the second time, and for the fourth,
-    the eighth, and so on.
-    """
-    jitted.shortcuts.misses += 1
-    misses = jitted.shortcuts.misses
-    if misses < 2 or misses & (misses - 1) or len(leaves) > LEAVES_A_MISS * misses:
-        return
-    if entry.executable.at(leaves).native not in printers:
-        return
-    if jitted.watched or not config.calls_are_plain():
-        return
-    try:
-        shortcut = print_shortcut(jitted, entry, args, kwargs, leaves)
-    except NoShortcut:
-        return
-    with lock:
-        # Nothing was cleared, and no flag switched, since the arguments were looked up.
-        valid = any(known is entry for known in jitted.entries.values())
-        if valid and updates == config.updates and not jitted.has_new_cells():
-            jitted.shortcuts.add(shortcut)
 
 
 shortcut_makers |= {Executable: make_shortcut, Donating: make_shortcut}

@@ -24,106 +24,6 @@ from ..device.grid_totals import with_parts
 from .cublas import Gemm, gemm_of
 from .kernels import CudaKernel, cuda_kernel
 
-# chapter 27
-# ---- memory
-
-
-@dataclass(eq=False)
-class Memory:
-    """Memory of one array on the device.
-
-    Attributes:
-      role: `argument`, `result`, `constant` or `temporary`; or `host`: a value that
-        only Python knows, such as a tape.
-      value: of a constant: the NumPy array.
-      offset: of a temporary: where it is among all of them.
-    """
-
-    name: str
-    nbytes: int
-    role: str = "temporary"
-    value: object = None
-    offset: int = 0
-
-    @property
-    def all(self):
-        return Ref(self, 0, self.nbytes)
-
-
-@dataclass(frozen=True)
-class Ref:
-    """Some bytes of a memory."""
-
-    memory: Memory
-    offset: int
-    nbytes: int
-
-    def part(self, start, nbytes):
-        return Ref(self.memory, self.offset + start, nbytes)
-
-    def meets(self, other):
-        """Whether there is a byte that belongs to both."""
-        return (
-            self.memory is other.memory
-            and self.offset < other.offset + other.nbytes
-            and other.offset < self.offset + self.nbytes
-        )
-
-
-# ---- nodes
-
-
-@dataclass(eq=False)
-class Node:
-    """Something that the device does.
-
-    Attributes:
-      name: what it does.
-      reads, writes: `Ref`s.
-      given: the `Ref`s whose addresses it is told, in order.
-      bodies: the lists of nodes inside it, whose `reads` and `writes` are its own, too.
-      is_alone: whether nothing else may run meanwhile.
-    """
-
-    reads: tuple
-    writes: tuple
-    given, bodies, is_alone = (), (), False
-
-    def __str__(self):
-        return self.name
-
-
-@dataclass(eq=False)
-class LaunchNode(Node):
-    """A kernel; `given` are its arguments."""
-
-    name: str
-    kernel: CudaKernel
-    given: tuple
-
-
-@dataclass(eq=False)
-class ProductNode(Node):
-    """A product of matrices, by cuBLAS."""
-
-    gemm: Gemm
-    name = "gemm"
-
-    @property
-    def given(self):
-        return (*self.reads, self.writes[0])
-
-
-@dataclass(eq=False)
-class CopyNode(Node):
-    """Bytes from one place to another."""
-
-    name = "copy"
-
-    @property
-    def given(self):
-        return (*self.writes, *self.reads)
-
 
 # ---- from programs to nodes
 
@@ -242,6 +142,107 @@ def build_program(builder, call, inputs, outputs):
 step_rows = {"matmul": build_product, "program": build_program}
 # Functions(builder, step, places): whether they have built the nodes of a step.
 first_rows: list = []
+
+
+# chapter 27
+# ---- memory
+
+
+@dataclass(eq=False)
+class Memory:
+    """Memory of one array on the device.
+
+    Attributes:
+      role: `argument`, `result`, `constant` or `temporary`; or `host`: a value that
+        only Python knows, such as a tape.
+      value: of a constant: the NumPy array.
+      offset: of a temporary: where it is among all of them.
+    """
+
+    name: str
+    nbytes: int
+    role: str = "temporary"
+    value: object = None
+    offset: int = 0
+
+    @property
+    def all(self):
+        return Ref(self, 0, self.nbytes)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Some bytes of a memory."""
+
+    memory: Memory
+    offset: int
+    nbytes: int
+
+    def part(self, start, nbytes):
+        return Ref(self.memory, self.offset + start, nbytes)
+
+    def meets(self, other):
+        """Whether there is a byte that belongs to both."""
+        return (
+            self.memory is other.memory
+            and self.offset < other.offset + other.nbytes
+            and other.offset < self.offset + self.nbytes
+        )
+
+
+# ---- nodes
+
+
+@dataclass(eq=False)
+class Node:
+    """Something that the device does.
+
+    Attributes:
+      name: what it does.
+      reads, writes: `Ref`s.
+      given: the `Ref`s whose addresses it is told, in order.
+      bodies: the lists of nodes inside it, whose `reads` and `writes` are its own, too.
+      is_alone: whether nothing else may run meanwhile.
+    """
+
+    reads: tuple
+    writes: tuple
+    given, bodies, is_alone = (), (), False
+
+    def __str__(self):
+        return self.name
+
+
+@dataclass(eq=False)
+class LaunchNode(Node):
+    """A kernel; `given` are its arguments."""
+
+    name: str
+    kernel: CudaKernel
+    given: tuple
+
+
+@dataclass(eq=False)
+class ProductNode(Node):
+    """A product of matrices, by cuBLAS."""
+
+    gemm: Gemm
+    name = "gemm"
+
+    @property
+    def given(self):
+        return (*self.reads, self.writes[0])
+
+
+@dataclass(eq=False)
+class CopyNode(Node):
+    """Bytes from one place to another."""
+
+    name = "copy"
+
+    @property
+    def given(self):
+        return (*self.writes, *self.reads)
 
 
 # ---- order, and memory

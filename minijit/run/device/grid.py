@@ -156,6 +156,43 @@ class Part:
         return (*reversed(steps), 1, 1)[:3]
 
 
+# ---- the whole map, of what follows
+
+
+def part_of(stmt):
+    """What a nest is on a grid: -> `Part`."""
+    add_rows("run.device.grid")
+    for form in nest_forms.passes:
+        if found := form(stmt):
+            return found
+    axes, body = peeled(stmt)
+    outer = known_outside(axes, body)
+    if len(outer) < len(axes):
+        noted("once a block", steps=count_of(outer))
+        body = nested([a for a in axes if a not in outer], body)
+    outer = best_last(outer, body)
+    # A total that all steps want: only one block can compute it once.
+    by_block = bool(axes and not outer) or goes_by_block(outer, body)
+    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    if count_of(outer) == 1 and not by_block and loops:
+        noted("in order", steps=max(a.bounds[1] + 1 for a in loops))
+    return bind(outer, by_block, body)
+
+
+def launch_of(body):
+    """The grid for a kernel's statements, as `lower` leaves them: -> `Launch`."""
+    stmts = share_axes(tuple(body))
+    parts = [part_of(stmt) for stmt in stmts]
+    if depend_on_each_other(stmts):
+        # Only within a block do later statements see what earlier ones stored.
+        parts = [bind((), True, stmts)]
+    if len(parts) > 1 or max(a.extent for a in parts[0].axes) > MOST_ALONG_Y:
+        parts = [part.joined() for part in parts]
+    threads, made = max(part.threads for part in parts), {}
+    grid = max(part.grid(threads) for part in parts)
+    return Launch(tuple(part.placed(made) for part in parts), grid, threads)
+
+
 # chapter 26
 # ---- which loops may be bound
 
@@ -273,37 +310,3 @@ def bind(axes, by_block, body):
     if part.by_block:
         part = replace(part, body=tuple(map(collapsed, part.body)))
     return part
-
-
-def part_of(stmt):
-    """What a nest is on a grid: -> `Part`."""
-    add_rows("run.device.grid")
-    for form in nest_forms.passes:
-        if found := form(stmt):
-            return found
-    axes, body = peeled(stmt)
-    outer = known_outside(axes, body)
-    if len(outer) < len(axes):
-        noted("once a block", steps=count_of(outer))
-        body = nested([a for a in axes if a not in outer], body)
-    outer = best_last(outer, body)
-    # A total that all steps want: only one block can compute it once.
-    by_block = bool(axes and not outer) or goes_by_block(outer, body)
-    loops = [s.axis for s in statements(body) if isinstance(s, For)]
-    if count_of(outer) == 1 and not by_block and loops:
-        noted("in order", steps=max(a.bounds[1] + 1 for a in loops))
-    return bind(outer, by_block, body)
-
-
-def launch_of(body):
-    """The grid for a kernel's statements, as `lower` leaves them: -> `Launch`."""
-    stmts = share_axes(tuple(body))
-    parts = [part_of(stmt) for stmt in stmts]
-    if depend_on_each_other(stmts):
-        # Only within a block do later statements see what earlier ones stored.
-        parts = [bind((), True, stmts)]
-    if len(parts) > 1 or max(a.extent for a in parts[0].axes) > MOST_ALONG_Y:
-        parts = [part.joined() for part in parts]
-    threads, made = max(part.threads for part in parts), {}
-    grid = max(part.grid(threads) for part in parts)
-    return Launch(tuple(part.placed(made) for part in parts), grid, threads)
