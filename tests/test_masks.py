@@ -101,5 +101,10 @@ on_a_grid = pytest.param("cuda-lockstep", marks=pytest.mark.chapter(26))
 def test_compiled(backend):
     """In machine code, and on a grid, where threads are the steps of outer loops."""
     f = lambda x, k: (mj.nn.softmax(causal(x, k)), MASKS["a number"](x, k))
-    for got, want in zip(mj.jit(f, backend=backend)(x, 11), f(x, 11), strict=True):
-        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-5)
+    # The number is the loop's, and its kernels are at other places there.
+    step = lambda k, x: (k + 4, f(x, k))
+    g = lambda x, k: [y[1] for y in mj.lax.scan(step, k, jnp.stack([x * 2, x]))[1]]
+    for given, function in ((11, f), (7, g)):
+        found = mj.jit(function, backend=backend)(x, given)
+        for got, want in zip(found, f(x, 11), strict=True):
+            np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-5)

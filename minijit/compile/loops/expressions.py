@@ -51,6 +51,10 @@ class Expr:
         """The expressions it is computed from; `rebuild` puts others in their place."""
         return ()
 
+    def lengths(self):
+        """The expression of how many steps it has: what else `rebuild` may replace."""
+        return ()
+
     def __repr__(self):
         return texts.expr_text(self)
 
@@ -93,6 +97,12 @@ class Axis(Expr):
         # Never (0, 0) if there may be no step: a load must not move in front of it.
         axis.bounds = (0, max(high - 1, int(low < 1)))
         return axis
+
+    def lengths(self):
+        return () if isinstance(self.extent, int) else (self.extent,)
+
+    def rebuild(self, children):
+        return Axis(*children, self.kind)
 
     @property
     def is_plain(self):

@@ -138,7 +138,8 @@ def substitute(roots, replacement, new=None):
             if steps > most:
                 raise TooLong
             target = replacement(expr)
-            needed = expr.children() if target is None else (target,)
+            needed = (target,) if target is not None else expr.children()
+            needed = needed or expr.lengths()
             if needed:
                 todo += ((expr, needed, target), None, *reversed(needed))
             else:

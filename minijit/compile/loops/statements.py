@@ -79,14 +79,14 @@ class For(Stmt):
         return self.axis.extent == 1
 
     def uses(self):
-        extent = self.axis.extent
-        return () if isinstance(extent, int) else (extent,)
+        return self.axis.lengths()
 
     def bodies(self):
         return (self.body,)
 
     def rewrite(self, exprs, buffers):
-        return For(self.axis, tuple(s.rewrite(exprs, buffers) for s in self.body))
+        axis, = exprs([self.axis]) if self.axis.lengths() else (self.axis,)
+        return For(axis, tuple(s.rewrite(exprs, buffers) for s in self.body))
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,8 +96,9 @@ class Moved:
             case Store():
                 return self.stores(stmt)
             case For():
+                axis, = self.exprs([stmt.axis])
                 body = self.block(stmt.body)
-                return [For(stmt.axis, body)] if body else []
+                return [For(axis, body)] if body else []
             case If():
                 pred, = self.exprs([stmt.pred])
                 then, otherwise = self.block(stmt.then), self.block(stmt.otherwise)

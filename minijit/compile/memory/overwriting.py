@@ -488,7 +488,8 @@ class Names:
         Args:
           done: the stores that copy an array onto itself, and so go.
         """
-        steps = []
+        steps, known = [], {}
+        exprs = lambda roots: substitute(list(roots), self.load, known)
         for step in body:
             if isinstance(step, Call):
                 sides = (step.inputs, step.outputs)
@@ -497,7 +498,7 @@ class Names:
             elif self.found.keys().isdisjoint(buffer_names(step.body)):
                 steps.append(step)
             elif rest := without(step.body, done):
-                rest = tuple(s.rewrite(self.exprs, self.__getitem__) for s in rest)
+                rest = tuple(s.rewrite(exprs, self.__getitem__) for s in rest)
                 steps.append(replace(step, body=rest))
         temps = tuple(b for b in self.program.temps if b not in self.found)
         outputs = tuple(map(self.__getitem__, self.program.outputs))
@@ -510,9 +511,6 @@ class Names:
 
     def view(self, view):
         return replace(view, buffer=self[view.buffer])
-
-    def exprs(self, exprs):
-        return substitute(list(exprs), self.load)
 
     def load(self, expr):
         if type(expr) is Load and expr.buffer in self.found:

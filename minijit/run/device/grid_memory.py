@@ -124,7 +124,7 @@ def flattened(body, made=None):
                 index, value = exprs([*address(stmt), stmt.value])
                 return loops.Store(plain(stmt.buffer), (index,), value, stmt.combine)
             case loops.For():
-                return loops.For(stmt.axis, block(stmt.body))
+                return loops.For(*exprs([stmt.axis]), block(stmt.body))
             case loops.If():
                 then, otherwise = map(block, stmt.bodies())
                 return loops.If(*exprs([stmt.pred]), then, otherwise)

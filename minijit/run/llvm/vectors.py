@@ -15,6 +15,7 @@ lane.  To gather these elements one by one would take three times as long.
 
 import functools
 from collections import defaultdict
+from contextlib import contextmanager
 
 from ...compile.loops.contents import loads_of, loads_within, stores_in, totals_in
 from ...compile.loops.expressions import Axis, Const, Load, Op
@@ -342,10 +343,33 @@ class Lanes(Walker):
 
     def address(self, access, lane):
         """Where a lane's element is."""
-        self.outer.values[self.axis] = self.number(lane)
-        index = self.outer.index(access)
-        del self.outer.values[self.axis]
+        with self.in_lane(access, lane):
+            index = self.outer.index(access)
         return self.writer.address(access.buffer, index)
+
+    @contextmanager
+    def in_lane(self, access, lane):
+        """The walker outside knows a lane's numbers, of those its index is made of.
+
+        What has been computed for all lanes is taken from there: it may have taken
+        many steps, each of which uses the one before more than once.
+        """
+        taken = {self.axis: self.number(lane)}
+        seen, todo = set(), list(access.index)
+        while todo:
+            expr = todo.pop()
+            if expr is self.axis or expr in seen or self.axis not in expr.free:
+                continue
+            seen.add(expr)
+            if expr in self.values:
+                vector = f"{self.emitter.type(expr.dtype)} {self.values[expr]}"
+                taken[expr] = self.writer.do(f"extractelement {vector}, i32 {lane}")
+            else:
+                todo += expr.children()
+        self.outer.values |= taken
+        yield
+        for expr in taken:
+            del self.outer.values[expr]
 
     def note(self, buffer):
         return f", align {buffer.dtype.itemsize}{self.writer.alias(buffer)}"
@@ -375,9 +399,10 @@ class Lanes(Walker):
         vector = self.emitter.type(stmt.value.dtype)
         for lane in range(self.count):
             one = self.writer.do(f"extractelement {vector} {value}, i32 {lane}")
-            self.outer.values |= {self.axis: str(lane), stmt.value: one}
-            self.outer.store(stmt)
-        del self.outer.values[self.axis], self.outer.values[stmt.value]
+            self.outer.values[stmt.value] = one
+            with self.in_lane(stmt, lane):
+                self.outer.store(stmt)
+        del self.outer.values[stmt.value]
 
     def as_value(self, buffer, vector):
         """What was loaded, in registers: bools are bytes in memory, and halves bits."""
