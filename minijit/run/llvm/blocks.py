@@ -81,20 +81,26 @@ def exchanged(writer, rows, kind, n):
 
     Fewer vectors are so many columns of blocks, one block after the other.
     """
-    rows, step, vector = list(rows), 1, f"<{n} x {kind}>"
+    rows, step = list(rows), 1
     while step < len(rows):
         # Number j of the second row is n + j.
         first = [n + (j ^ step) if j & step else j for j in range(n)]
         second = [n + j if j & step else j ^ step for j in range(n)]
-        masks = [", ".join(f"i32 {j}" for j in row) for row in (first, second)]
         for i in (i for i in range(len(rows)) if not i & step):
-            pair = f"{vector} {rows[i]}, {vector} {rows[i + step]}, <{n} x i32>"
-            for where, mask in zip((i, i + step), masks, strict=True):
-                rows[where] = writer.do(f"shufflevector {pair} <{mask}>")
+            pair = rows[i], rows[i + step]
+            for where, order in zip((i, i + step), (first, second), strict=True):
+                rows[where] = shuffled(writer, kind, n, *pair, order)
         step *= 2
         if step < len(rows):
             rows = [as_it_is(writer, row, kind, n) for row in rows]
     return rows
+
+
+def shuffled(writer, kind, n, x, y, order):
+    """Some numbers of two vectors of n; those of the second one are n and more."""
+    vector, places = f"<{n} x {kind}>", ", ".join(f"i32 {k}" for k in order)
+    mask = f"<{len(order)} x i32> <{places}>"
+    return writer.do(f"shufflevector {vector} {x}, {vector} {y}, {mask}")
 
 
 def as_it_is(writer, row, kind, n):
@@ -103,13 +109,20 @@ def as_it_is(writer, row, kind, n):
     For each shuffle it would look for one in the place of all those before it: that is
     most of the time a block takes to compile, and the code is no shorter for it.
     """
-    bits = int(kind[1:]) if kind[0] == "i" else {"float": 32, "double": 64}[kind]
-    if not (count := n * bits // 32):
+    if not (count := n * bits_of(kind) // 32):
         return row
     floats, vector = f"<{count} x float>", f"<{n} x {kind}>"
-    given = floats, writer.do(f"bitcast {vector} {row} to {floats}")
+    cast = (lambda x, *kinds: x) if floats == vector else (
+        lambda x, old, new: writer.do(f"bitcast {old} {x} to {new}")
+    )
+    given = floats, cast(row, vector, floats)
     row = writer.invoke(f"llvm.arithmetic.fence.v{count}f32", floats, given)
-    return writer.do(f"bitcast {floats} {row} to {vector}")
+    return cast(row, floats, vector)
+
+
+def bits_of(kind):
+    """Of a number of a type."""
+    return int(kind[1:]) if kind[0] == "i" else {"float": 32, "double": 64}[kind]
 
 
 walkers |= {For: walk_loop}

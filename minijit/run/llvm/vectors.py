@@ -14,6 +14,7 @@ lane.  To gather these elements one by one would take three times as long.
 """
 
 import functools
+import math
 from collections import defaultdict
 from contextlib import contextmanager
 
@@ -32,10 +33,10 @@ from ...trace.base.config import config
 from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
 from . import blocks as llvm_blocks, extremes
-from .blocks import exchanged
+from .blocks import as_it_is, bits_of, exchanged, shuffled
 from .functions import function_name, typed_text
 from .lanes import LaneWriter, has_rare_branch, lanes_of
-from .target import level_of_target
+from .target import level_of_target, vector_bytes
 from .text import LLVMWriter
 from .types import memory_type, register_type
 
@@ -198,9 +199,11 @@ def pieces(columns, most, whole=0):
         columns = columns[size:]
 
 
-# Rows of fewer numbers are read and written as whole vectors: r vectors, r * (r - 1)
-# shuffles.  Longer rows take fewer one by one, and exchanged as a square.
+# Rows of fewer numbers are read and written as whole vectors.  Longer rows take fewer
+# instructions one by one, and exchanged as a square.
 PACKED = 8
+# Of numbers shorter than 32 bits no more bytes are put into order by one instruction.
+WITHIN = 16
 # Results of kernels begin at a multiple of so many bytes.
 ALIGNED = 16
 
@@ -487,7 +490,8 @@ class Lanes(Walker):
         Rows of so few numbers take the fewest instructions as whole vectors.
         """
         stride = self.stride(access)
-        return stride if stride and 1 < stride < min(PACKED, self.count) else 0
+        most = max(PACKED, WITHIN // access.buffer.dtype.itemsize)
+        return stride if stride and 1 < stride < min(most, self.count) else 0
 
     def loaded_rows(self, first, piece):
         """Neighbours of each lane, as vectors that have one of each lane.
@@ -498,35 +502,37 @@ class Lanes(Walker):
         buffer, size = first.buffer, len(piece)
         kind = memory_type(buffer.dtype)
         if size == self.packed(first):
-            rows = [
-                self.load_vector(buffer, where, self.count)
-                for where in self.parts(first, size, row_of(first)[1] - piece[0])
+            n = in_register(kind, self.count)
+            places = self.parts(first, size, n, row_of(first)[1] - piece[0])
+            rows = [self.load_vector(buffer, where, n) for where in places]
+            turning = Turning(self.writer, kind, size, n)
+            blocks = [
+                turning.columns(rows[k : k + size]) for k in range(0, len(rows), size)
             ]
-            return taken_apart(self.writer, rows, kind, self.count)
+            columns = zip(*blocks, strict=True)
+            return [self.joined(column, kind, n) for column in columns]
         rows = [self.load_vector(buffer, p, size) for p in self.addresses(first)]
         wide = [self.joined(rows[k::size], kind, size) for k in range(size)]
         return exchanged(self.writer, wide, kind, self.count)
 
-    def parts(self, first, size, column=0):
-        """Where the vectors begin that together are the rows of all lanes.
+    def parts(self, first, size, n, column=0):
+        """Where the vectors of n numbers begin that together are the rows of all lanes.
 
         Args:
           column: which number of a row the access loads or stores.
         """
         start, kind = self.address(first, 0), memory_type(first.buffer.dtype)
         element = f"getelementptr {kind}, ptr {start}, i64"
-        places = (k * self.count - column for k in range(size))
+        places = (k - column for k in range(0, size * self.count, n))
         return [self.writer.do(f"{element} {n}") for n in places]
 
     def joined(self, vectors, kind, size):
         """Vectors one after the other, as one."""
         while len(vectors) > 1:
-            order = ", ".join(f"i32 {k}" for k in range(2 * size))
-            mask, half = f"<{2 * size} x i32> <{order}>", f"<{size} x {kind}>"
             pairs = zip(vectors[::2], vectors[1::2], strict=True)
             vectors = [
-                self.writer.do(f"shufflevector {half} {a}, {half} {b}, {mask}")
-                for a, b in pairs
+                shuffled(self.writer, kind, size, *pair, range(2 * size))
+                for pair in pairs
             ]
             size *= 2
         return vectors[0]
@@ -542,62 +548,96 @@ class Lanes(Walker):
             kind = memory_type(buffer.dtype)
             vectors = [self.as_memory(buffer, values[row, c]) for c in piece]
             if size == self.packed(first):
-                wide = put_together(self.writer, vectors, kind, self.count)
-                for where, part in zip(self.parts(first, size), wide, strict=True):
-                    vector = f"<{self.count} x {kind}>"
-                    self.writer.line(
-                        f"store {vector} {part}, ptr {where}{self.note(buffer)}"
-                    )
-                continue
-            wide = exchanged(self.writer, vectors, kind, self.count)
-            for lane, where in enumerate(self.addresses(first)):
-                start = lane // size * size
-                order = ", ".join(f"i32 {start + k}" for k in range(size))
-                vector = f"<{self.count} x {kind}>"
-                part = self.writer.do(
-                    f"shufflevector {vector} {wide[lane % size]}, {vector} poison, "
-                    f"<{size} x i32> <{order}>"
-                )
-                self.writer.line(
-                    f"store <{size} x {kind}> {part}, ptr {where}{self.note(buffer)}"
-                )
+                n, wide = in_register(kind, self.count), []
+                turning = Turning(self.writer, kind, size, n)
+                for k in range(0, self.count, n):
+                    part = [self.part(vector, kind, k, n) for vector in vectors]
+                    wide += turning.rows(part)
+                places = self.parts(first, size, n)
+            else:
+                n, square = size, exchanged(self.writer, vectors, kind, self.count)
+                wide = [
+                    self.part(square[lane % n], kind, lane - lane % n, n)
+                    for lane in range(self.count)
+                ]
+                places = self.addresses(first)
+            for where, part in zip(places, wide, strict=True):
+                note = self.note(buffer)
+                self.writer.line(f"store <{n} x {kind}> {part}, ptr {where}{note}")
+
+    def part(self, vector, kind, start, n):
+        """n of a vector's numbers, from one on."""
+        if n == self.count:
+            return vector
+        order = range(start, start + n)
+        return shuffled(self.writer, kind, self.count, vector, "poison", order)
 
 
-def merged(writer, vectors, kind, n, sources):
-    """A vector of n numbers, each from one of some vectors.
+def in_register(kind, n):
+    """How many of n numbers are turned together: those that one instruction puts into
+    any order; all of them if they are no multiple of that."""
+    size = bits_of(kind) // 8
+    count = (vector_bytes() if size >= 4 else WITHIN) // size
+    return n if n % count else count
 
-    Args:
-      sources: for each number (which vector, which number of it).
+
+class Turning:
+    """n rows of r numbers, which lie in r vectors of n, and their columns.
+
+    As Catanzaro, Keller and Garland turn them (2014): numbers at the same place of all
+    vectors are rotated among these, those of each vector put into order, and all are
+    rotated again if r and n have a divisor in common.  To rotate places by different
+    numbers of vectors is a choice between two vectors for each bit of these numbers; to
+    merge all vectors for each column would be one for each vector.
+
+    Attributes:
+      far, farther: how many vectors on the numbers at each place come first, and last.
+      named: which vector each one is meanwhile; orders: where its numbers come from.
     """
-    vector, found = f"<{n} x {kind}>", vectors[0]
-    for k, other in enumerate(vectors[1:], 1):
-        # The first step takes numbers from where they are, later ones leave them there.
-        mask = [
-            f"i32 {n + at}" if which == k
-            else "i32 poison" if which > k
-            else f"i32 {at if k == 1 else place}"
-            for place, (which, at) in enumerate(sources)
-        ]  # fmt: skip
-        pair = f"{vector} {found}, {vector} {other}"
-        mask = f"<{n} x i32> <{', '.join(mask)}>"
-        found = writer.do(f"shufflevector {pair}, {mask}")
-    return found
 
+    def __init__(self, writer, kind, r, n):
+        self.writer, self.kind, self.r, self.n = writer, kind, r, n
+        common = math.gcd(r, n)
+        self.far = [j % r for j in range(n)]
+        self.farther = [j * common // n for j in range(n)]
+        self.named = [(k * n - k * common // r) % r for k in range(r)]
+        self.orders = [
+            [((k + far) % r + j * r) % n for j, far in enumerate(self.farther)]
+            for k in range(r)
+        ]
 
-def taken_apart(writer, vectors, kind, n):
-    """Vectors that together are n rows, as the vectors of the rows' columns."""
-    columns = range(len(vectors))
-    sources = [[divmod(lane * len(vectors) + c, n) for lane in range(n)]
-               for c in columns]  # fmt: skip
-    return [merged(writer, vectors, kind, n, source) for source in sources]
+    def columns(self, rows):
+        """The vectors of the rows' columns, of those that together are the rows."""
+        if self.r == 2:
+            return [self.shuffled(*rows, range(c, 2 * self.n, 2)) for c in (0, 1)]
+        rows = [rows[self.named.index(k)] for k in range(self.r)]
+        rows = self.rotated(rows, self.far, -1)
+        rows = map(self.shuffled, rows, ["poison"] * self.r, self.orders)
+        return self.rotated([*rows], self.farther, -1)
 
+    def rows(self, columns):
+        """The vectors that together are the rows, of those of the rows' columns."""
+        if self.r == 2:
+            order = [k for j in range(self.n) for k in (j, j + self.n)]
+            halves = order[: self.n], order[self.n :]
+            return [self.shuffled(*columns, half) for half in halves]
+        columns, places = self.rotated(columns, self.farther, 1), range(self.n)
+        back = [sorted(places, key=order.__getitem__) for order in self.orders]
+        rows = map(self.shuffled, columns, ["poison"] * self.r, back)
+        rows = self.rotated([*rows], self.far, 1)
+        return [rows[k] for k in self.named]
 
-def put_together(writer, vectors, kind, n):
-    """The vectors of n rows' columns, as vectors that together are the rows."""
-    size = len(vectors)
-    places = [divmod(number, size)[::-1] for number in range(n * size)]
-    sources = [places[n * k : n * k + n] for k in range(size)]
-    return [merged(writer, vectors, kind, n, source) for source in sources]
+    def rotated(self, rows, far, way):
+        """Vectors of which a place comes from the vector that is so far behind it."""
+        for bit in range(max(far).bit_length()):
+            order = [j + self.n * (away >> bit & 1) for j, away in enumerate(far)]
+            others = (rows[(k + (way << bit)) % self.r] for k in range(self.r))
+            rows = map(self.shuffled, rows, [*others], [order] * self.r)
+            rows = [as_it_is(self.writer, row, self.kind, self.n) for row in rows]
+        return rows
+
+    def shuffled(self, x, y, order):
+        return shuffled(self.writer, self.kind, self.n, x, y, order)
 
 
 # ---- totals
