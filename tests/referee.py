@@ -13,6 +13,7 @@ What is not stored is compiled: that loses time only.  Store all of them anew by
 
 import functools
 import hashlib
+import importlib.metadata
 import itertools
 from pathlib import Path
 
@@ -56,6 +57,16 @@ def together(calls):
     return answers
 
 
+def printed(text, run):
+    """What a program with this text prints on jax: `run()` says, or has said."""
+    version = importlib.metadata.version("jax")
+    key = hashlib.sha256(f"{version}\n{text}".encode()).hexdigest()[:24]
+    if key in stored():
+        return stored()[key].tobytes().decode()
+    fresh[key] = np.frombuffer((answer := run()).encode(), "u1")
+    return answer
+
+
 @functools.cache
 def stored():
     """{program: the bytes of its results}."""
@@ -76,6 +87,6 @@ if __name__ == "__main__":
     import referee  # As the tests import it.
 
     STORED.unlink(missing_ok=True)
-    asking = [p for p in HERE.glob("test_*.py") if "import together" in p.read_text()]
+    asking = [p for p in HERE.glob("test_*.py") if "from referee" in p.read_text()]
     if not pytest.main(["-q", "-m", "oracle", *sorted(map(str, asking))]):
         np.savez_compressed(STORED, **referee.fresh)

@@ -162,16 +162,6 @@ def test_an_inner_program_lies_in_its_callers_arena():
 
 # ---- what a call takes
 
-programs = {
-    "layers": (layers, (x, x)),
-    "softmax": (lambda x: jnp.exp(x) / jnp.exp(x).sum(1, keepdims=True) @ x, (x,)),
-    "scan": (lambda x: lax.scan(lambda c, r: (c @ x + r, c.sum()), x, x), (x,)),
-    "training": (
-        mj.value_and_grad(lambda w, x: (layers(x, w, 3) ** 2).mean()),
-        (x, x + 1),
-    ),
-}
-
 
 @pooled
 def test_memory_in_use_is_what_the_plan_says():

@@ -51,7 +51,7 @@ def test_a_kernel_of_one_place_needs_no_patches():
 
 def test_a_kernel_is_read_turned_round_along_axes_of_the_image_alone():
     rng = np.random.default_rng(0)
-    x, w = numbers(rng, 2, 5, 6, 3), numbers(rng, 3, 2, 3, 4)
+    x, w = numbers(rng, 2, 4, 5, 3), numbers(rng, 3, 2, 3, 4)
     for axes in ([0], [1], [0, 1], [2], [3], [0, 2], [0, 1, 2, 3]):
         turned = lambda x, w, axes=axes: convolve()(x, lax.rev(w, axes))
         assert ("rev" in steps(check(turned, x, w))) == any(k > 1 for k in axes)

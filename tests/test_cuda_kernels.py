@@ -318,8 +318,8 @@ def test_updates_that_meet_are_many_threads(how, dtype):
     """Whatever they do, in whatever numbers; a NaN stays."""
     if dtype == "bool" and how in ("add", "multiply"):
         pytest.skip("bools are not added")
-    new = rng.integers(0, 2, 5000) if how == "multiply" else rng.integers(-9, 9, 5000)
-    new, where = new.astype(jnp.dtype(dtype)), rng.integers(-1, 90, 5000)
+    new = rng.integers(0, 2, 900) if how == "multiply" else rng.integers(-9, 9, 900)
+    new, where = new.astype(jnp.dtype(dtype)), rng.integers(-1, 90, 900)
     floats = dtype in "f2 bfloat16 f4 f8"
     new[[7, 70]] = np.nan if floats else 1
     f = lambda v, i, new: getattr(v.at[i], how)(new)
@@ -327,7 +327,7 @@ def test_updates_that_meet_are_many_threads(how, dtype):
         start = np.ones(77, new.dtype)
         agree(f, start, where, new)
         *_, kernel = kernels_of(f, start, where, new)
-    assert kernel.grid[0] * kernel.block[0] >= 5000 and "range(" not in kernel.source
+    assert kernel.grid[0] * kernel.block[0] >= 900 and "range(" not in kernel.source
     ptx = kernel.ptx((8, 0))
     swaps = "compare_and_swap(" in kernel.source
     assert swaps == (".cas.b" in ptx) and swaps != ("cuda.atomic." in kernel.source)

@@ -137,21 +137,6 @@ def test_the_report_prints_names_and_lines(capsys):
 # ---- what is computed again
 
 
-def recursive(functions):
-    """A chain of functions with a checkpoint around each first half, at each level."""
-    if len(functions) == 1:
-        return functions[0]
-    half = len(functions) // 2
-    first, second = recursive(functions[:half]), recursive(functions[half:])
-    return lambda x: second(checkpoint(first)(x))
-
-
-def chain(x, n):
-    for _ in range(n):
-        x = jnp.sin(x)
-    return x
-
-
 def test_a_checkpoint_in_a_scan_holds_the_carries():
     stack = draw.normal(size=(6, 4, 4)).astype(np.float32) / 2
 

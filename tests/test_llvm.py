@@ -201,25 +201,6 @@ n = rng.integers(-50, 50, (24, 20)).astype("i4")
 where = rng.integers(0, 24, 30)
 
 
-programs = {
-    "movement": (lambda x: (x.T, x[::-1, 2:9:3], jnp.pad(x, 2), x.reshape(-1)[5:]), x),
-    "bools": (lambda n: ((n > 3) & (n % 2 == 0), ~(n < 0), (n > 40).any(1),
-                         (n * 2).astype(bool), (n * 0.5).astype(bool)), n),
-    "integers": (lambda n: (n * 265443576, n.sum(0), n.prod(1), n.max(), n // 7), n),
-    "extremes": (lambda x: (x.max(1), x.min(0), x.argmax(1), x.argmin()), x),
-    "order": (lambda x: (jnp.cumsum(x, 1), jnp.cumprod(x, 0), lax.cummax(x)), x),
-    "rounding": (lambda x: (jnp.round(x * 3), jnp.floor(x), lax.round(x * 2)), x),
-    "root": (lambda x: (jnp.sqrt(x), 1 / x, lax.rsqrt(x), x % 0.75), x),
-    "taken": (lambda x: (x[where], x.at[where].add(1), x.at[where, 3].set(2)), x),
-    "moving": (lambda n: lax.dynamic_update_slice(n, n[:3, :4], (n[0, 0], 7)), n),
-    "halves": (lambda x: (x.astype("bfloat16") * 3).astype("float16").sum(1), x),
-    "kept": (lambda x: x + 1e20 - x, x),
-    "chosen": (lambda n: jnp.where(n > 0, n, -n * 3), n),
-    "scalar": (lambda x: x[3, 4] * 2 + 1, x),
-    "sampled": (lambda n: mj.random.bits(mj.random.PRNGKey(n[0, 0]), (11,)), n),
-}
-
-
 @pytest.mark.parametrize("module, name, cases", functions)
 def test_every_function(module, name, cases):
     dynamic = [case for case in cases if case.dynamic]

@@ -59,10 +59,6 @@ def ints(*shape, dtype="int32", seed=0):
     return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
 
 
-def half(dtype):
-    return np.dtype(dtype) if dtype != "bfloat16" else np.dtype(prim.dtypes.bfloat16)
-
-
 def test_operands_of_size_one_and_scalars_spread():
     check(lambda x, y: prim.add(prim.mul(x, y), 2.0), floats(3, 4), floats(3, 1))
     check(lambda x: prim.add(x, 2.0), floats())
@@ -237,15 +233,6 @@ def test_doubling_is_linear():
 
     kernel, = lower(trace(function, floats(3))).kernels
     assert len(postorder(expressions(kernel.body))) < 70
-
-
-def chain(n):
-    def function(x):
-        for k in range(n):
-            x = prim.add(x, 1.0) if k % 2 else prim.sin(x)
-        return x
-
-    return trace(function, floats(3))
 
 
 def test_kernels_know_their_equations_and_lines():

@@ -1,8 +1,9 @@
 """Programs written for JAX, with its libraries, give what they give on JAX itself.
 
-Each file of `tests/programs` runs twice, in processes of their own: on JAX, and through
-`minijit.as_jax`.  The numbers they print are compared.  What libraries rely on, without
-them, is in `test_libraries_meet`; where one is not installed, its program is skipped.
+Each file of `tests/programs` runs in a process of its own through `minijit.as_jax`, and
+what it prints is compared with what it prints on JAX: in another process, or stored.
+What libraries rely on, without them, is in `test_libraries_meet`; where one is not
+installed, its program is skipped.
 """
 
 import importlib.util
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from referee import printed
 
 pytestmark = [pytest.mark.chapter(25), pytest.mark.oracle]
 
@@ -36,13 +38,13 @@ word = re.compile(rf"{number}|[^\d\s]+")
 
 
 def output(program, *how):
-    """What a program prints, as words and numbers."""
+    """What a program prints."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     command = [sys.executable, "-W", "ignore", *how, str(folder / f"{program}.py")]
     run = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stderr
-    return [as_number(x) for x in word.findall(run.stdout)]
+    return run.stdout
 
 
 def as_number(text):
@@ -55,8 +57,9 @@ def same(x, y):
     return math.isclose(x, y, rel_tol=2e-4, abs_tol=2e-4) or (x != x and y != y)
 
 
-def compare(program):
-    theirs, ours = output(program), output(program, "-m", "minijit.as_jax")
+def compare(program, theirs):
+    both = theirs, output(program, "-m", "minijit.as_jax")
+    theirs, ours = ([as_number(x) for x in word.findall(text)] for text in both)
     assert len(theirs) > 3
     assert [x for x, y in zip(theirs, ours, strict=True) if not same(x, y)] == []
 
@@ -64,7 +67,8 @@ def compare(program):
 @pytest.mark.parametrize("program", with_jax_alone)
 def test_programs_of_jax_alone(program):
     pytest.importorskip("jax")
-    compare(program)
+    text = (folder / f"{program}.py").read_text()
+    compare(program, printed(text, lambda: output(program)))
 
 
 @pytest.mark.parametrize("program,names", libraries.items())
@@ -72,7 +76,7 @@ def test_programs_with_libraries(program, names):
     for name in ("jax", *names.split()):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
-    compare(program)
+    compare(program, output(program))
 
 
 def test_every_program_is_run():

@@ -194,33 +194,3 @@ def test_errors():
         with pytest.raises(ValueError, match="slots must be a positive integer"):
             iterate(weights, start, 2, reverse="checkpoint", slots=slots)
     refused(ValueError, "has slots", iterate, weights, start, 2, slots=3)
-
-
-# ---- S2: a bounded loop of nested scans costs what was run
-
-
-def bounded_while_loop(cond_fun, body_fun, init_val, max_steps, wrap=lambda f: f):
-    """The program of jax's issue 8239: a loop of at most a power of two of steps."""
-
-    def _while_loop(data, max_steps):
-        if max_steps == 1:
-            pred, val = data
-            new_val = body_fun(val)
-            keep = lambda a, b: lax.select(pred, a, b)
-            new_val = mj.tree.map(keep, new_val, val)
-            return cond_fun(new_val), new_val
-        call = lambda data: _while_loop(data, max_steps // 2)
-
-        @wrap
-        def _scan_fn(data, _):
-            return lax.cond(data[0], call, lambda x: x, data), None
-
-        return lax.scan(_scan_fn, data, xs=None, length=2)[0]
-
-    return _while_loop((cond_fun(init_val), init_val), max_steps)[1]
-
-
-def seed(w, x, max_steps, wrap):
-    cond_fun = lambda val: val[1] < 8
-    body_fun = lambda val: (jnp.tanh(w @ forward_p.bind(val[0])), val[1] + 1)
-    return jnp.sum(bounded_while_loop(cond_fun, body_fun, (x, 0), max_steps, wrap)[0])

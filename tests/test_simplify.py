@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import alike, same_bits
-from hypothesis import strategies as st
 
 import minijit as jax
 import minijit.numpy as jnp
@@ -316,47 +315,6 @@ def test_the_number_of_rule_calls_grows_linearly(size, monkeypatch):
     closed = make_jaxpr(layout)(table.T)
     simplify(closed)
     assert len(calls) <= 3 * len(closed.eqns)
-
-
-# Random programs
-
-unary = [
-    lambda x: -x,
-    lambda x: x * 1,
-    lambda x: x + 0,
-    lambda x: x - 0,
-    lambda x: 0 + x,
-    lambda x: x * 0,
-    lambda x: x / 1 if x.dtype.kind == "f" else lax.div(x, lax.full_like(x, 1)),
-    lambda x: x / 2 if x.dtype.kind == "f" else x,
-    lambda x: abs(x),
-    lambda x: x.T,
-    lambda x: x.reshape(-1).reshape(x.shape[::-1]),
-    lambda x: x[:, :],
-    lambda x: rev(x, (0,)),
-    lambda x: x[:, None].squeeze(1),
-    lambda x: jnp.broadcast_to(x[None], (2, *x.shape))[1],
-    lambda x: x.astype(jnp.float32).astype(x.dtype),
-    lambda x: x.astype(jnp.int32).astype(x.dtype) if x.dtype.kind in "iu" else x,
-    lambda x: jnp.where(jnp.ones(x.shape, bool), x, -x),
-    lambda x: jnp.where(~(x > 0), x, x * 2),
-    lambda x: big(x) if x.dtype.kind == "f" else x ^ x,
-    lambda x: jax.jit(lambda y: y + y)(x),
-]
-binary = [
-    lambda x, y: x + y,
-    lambda x, y: x - y,
-    lambda x, y: x * y,
-    lambda x, y: jnp.maximum(x, y),
-    lambda x, y: jnp.minimum(y, x),
-    lambda x, y: x + -y,
-    lambda x, y: jnp.where(x == y, x, y),
-]
-steps = st.tuples(
-    st.integers(0, len(unary) + len(binary) - 1),
-    st.integers(0, 9),
-    st.integers(0, 9),
-)
 
 
 @pytest.mark.chapter(16)

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.chapter(16)
 
 special = [1, np.nan, -0.0, 0, -np.inf, 2, np.inf, 0, -0.0, np.nan]
 special = np.array(special, np.float32)
-names = ["bool", "int8", "uint32", "float16", "bfloat16", "float32", "complex64"]
 
 
 def bits(x):

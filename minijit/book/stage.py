@@ -206,11 +206,17 @@ class Stage(importlib.abc.MetaPathFinder):
         return not name or name in vars(module)
 
 
+class Compiled(importlib.machinery.SourceFileLoader):
+    """The code of a whole file, from the `.pyc` of the library where there is one."""
+
+    def set_data(self, path: str, data: object, *, _mode: int = 0) -> None:
+        """Write none."""
+
+
 class StageLoader(importlib.abc.InspectLoader):
     """Runs a prefix of a file; its source is the whole, for `inspect` and tracebacks.
 
-    Nothing here reads or writes a `.pyc`: a cached prefix would poison the real
-    library.
+    Nothing here writes a `.pyc`: a cached prefix would poison the real library.
     """
 
     def __init__(self, name: str, file: str, stage: Stage):
@@ -246,7 +252,14 @@ class StageLoader(importlib.abc.InspectLoader):
     def exec_module(self, module: types.ModuleType) -> None:
         """Run what the chapters before this one built, and what this one brought."""
         __tracebackhide__ = True
-        self.stage.run(self.file, 1, self.stage.prefix(self.file), module)
+        last = self.stage.prefix(self.file)
+        if last == len(self.stage.book.lines(self.file)):
+            whole = Compiled(self.name, self.get_filename(self.name))
+            code = whole.get_code(self.name)
+            assert code is not None
+            exec(code, vars(module))
+        else:
+            self.stage.run(self.file, 1, last, module)
         if self.file in self.stage.book.wires and not self.stage.finished:
             self.stage.wire(self.file)
 
