@@ -331,6 +331,15 @@ def test_loops_along_memory_are_strips(name, n):
 
 
 @pytest.mark.chapter(24)
+def test_an_update_in_bounds_is_a_strip():
+    x = rng.normal(size=(20, 63)).astype("f4")
+    for f in (lambda x: x.at[1].add(x[0]), lambda x: x[0].at[1:].multiply(x[1, 1:])):
+        run = compiled(f, x)
+        assert re.search(r"f(add|mul) <\d+ x \w+>", run.texts["llvm"]())
+        alike(run(x), mj.jit(f, backend="eval")(x))
+
+
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("n", [70, 300, 517, 5000])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_a_range_of_strips_stores_within_the_array(n, threads):

@@ -198,9 +198,47 @@ def both_the_same(t):
     return lax.fori_loop(0, N, body, (t, t + 1))
 
 
+def updated(times):
+    """A function whose steps make an array, and update it so many times."""
+
+    def loop(a):
+        def body(i, s):
+            t = jnp.sin(a) * s
+            for k in range(times):
+                t = t.at[(i + k) % a.size].set(t[k] * a[k])
+            return t.sum()
+
+        return lax.fori_loop(0, 4, body, 1.0)
+
+    return loop
+
+
+def kept_and_updated(t):
+    """What is a result, or is read again, is not what is written over."""
+
+    def body(c, i):
+        own = jnp.cos(t + c * 0.1)
+        once = own.at[i].add(2.0)
+        twice = once.at[i - 1].mul(0.5)
+        return twice.at[0].set(own[1]), (once, own * twice[::-1])
+
+    return lax.scan(body, t, jnp.arange(N))
+
+
+def begun_within(t):
+    """An inner loop begins with what a step makes, and goes on with an update of it."""
+
+    def body(c, i):
+        own = (c * 2.0).at[i].set(1.0)
+        grown = lax.fori_loop(1, N, lambda j, u: u.at[j].add(u[j - 1]), own)
+        return jnp.sin(grown), grown[i] + own[0]
+
+    return lax.scan(body, t, jnp.arange(N))
+
+
 others = [
     exchanged, exchanged_in_a_branch, permuted, looked_at_within, kept_whole,
-    rows_of_a_scan, both_the_same,
+    rows_of_a_scan, both_the_same, updated(3), kept_and_updated, begun_within,
 ]  # fmt: skip
 
 
@@ -321,6 +359,10 @@ loops = [in_a_fori, in_a_while, in_a_scan, total_of_sines, mj.grad(total_of_sine
 def test_work_is_linear_in_the_steps(f):
     """Twice the elements: twice the work, where copies would make it four times."""
     assert lines_run(f, 200) < 2.2 * lines_run(f, 100)
+
+
+def test_what_a_step_makes_is_updated_in_place():
+    assert lines_run(updated(4), 100) < 1.3 * lines_run(updated(1), 100)
 
 
 def test_each_kernel_is_read_once_however_many_carries_ask(monkeypatch):

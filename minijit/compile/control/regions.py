@@ -24,7 +24,8 @@ from ..loops.expressions import Axis, Const, Load, as_index, op
 from ..loops.kernel_buffers import local_buffers
 from ..loops.statements import Kernel, Look, Store, nested
 from ..memory.moved import Known, Moved
-from ..memory.overwriting import placed_once, plan
+from ..memory.overwriting import placed_once
+from ..memory.updates import plan_within
 from ..settings import config
 from .obstacles import kind_of
 
@@ -245,10 +246,11 @@ class RegionBuilder(RegionBody):
             for new, wanted in zip(program.outputs, outputs, strict=True)
             if old.shape and where in wanted
         ]
-        overwriting = plan(program, *pairs)
-        program = overwriting.program
-        for new, old in overwriting.over.items():
-            places[new] = places[old][:1]
+        overwriting = plan_within(program, *pairs)
+        program, over = overwriting.program, overwriting.over
+        for new, old in over.items():
+            if old in places:
+                places[new] = places[old][:1]
         for buffer, wanted in zip(program.outputs, outputs, strict=True):
             places[buffer] = places.get(buffer, ()) + tuple(wanted)
         for buffer, value in program.constants:
@@ -256,10 +258,13 @@ class RegionBuilder(RegionBody):
         places = {buffer: where for buffer, where in places.items() if where}
         for give_places in placers:
             give_places(self, program, places)
-        for buffer in (*program.temps, *program.outputs):
+        own = (b for b in (*program.temps, *program.outputs) if b not in over)
+        for buffer in (*own, *over):
             where = places.get(buffer, ())
             number = buffer.shape == () and buffer in program.temps
-            if buffer.dtype != object and (number or not where):
+            if buffer in over:
+                places[buffer] = where or places[over[buffer]][:1]
+            elif buffer.dtype != object and (number or not where):
                 places[buffer] = (self.room(buffer.shape, buffer.dtype), *where)
         return program, places
 

@@ -14,6 +14,7 @@ looks for an order of the steps in which they have.
 
 from dataclasses import dataclass, replace
 
+from ...trace.jaxprs.memory import memoised
 from ..loops.buffers import Buffer
 from ..loops.contents import counted
 from ..loops.statements import Kernel, Store, after_pass
@@ -83,13 +84,32 @@ def inits_of(program):
                 yield old.buffer, new.buffer
 
 
+def wanted_by(program):
+    """Pairs (array, what is its copy to begin with) whose memory might be one."""
+    copies = ((copied_by(store), store.buffer) for _, store in copies_of(program))
+    return tuple(dict.fromkeys([*copies, *inits_of(program)]))
+
+
+@memoised
+def plan_within(program, *pairs):
+    """The `plan` of a program within a loop: its own arrays are written over, too.
+
+    What goes into a tape or a union is in its place there from the beginning.
+    """
+    found, own = Overwriting(program, pairs), {*program.temps} - {*program.outputs}
+    own -= own_memory(program)
+    for old, new in wanted_by(program):
+        if {old, new} <= own and old not in found.over.values():
+            found.allow([(old, new)])
+    return found
+
+
 def with_updates_in_place(program):
     """A program in which updates of some elements are made in their operand's memory.
 
     Its `copies` are those that are left.
     """
-    wanted = [(copied_by(store), store.buffer) for _, store in copies_of(program)]
-    wanted = dict.fromkeys([*wanted, *inits_of(program)])
+    wanted = wanted_by(program)
     if not wanted:
         return program
     plan, names = Overwriting(program, [], alone=True), Names(program)

@@ -23,7 +23,7 @@ from ...compile.loops.graphs import free_axes, postorder
 from ...compile.loops.reductions import combine
 from ...compile.loops.scalars import BOOL, INDEX, storage_dtype, wide_dtype
 from ...compile.loops.statements import (
-    For, Let, Start, Step, Store, expressions, statements,
+    For, If, Let, Start, Step, Store, expressions, statements,
 )
 from ...compile.numbers.scalar_forms import form_of, plain_name
 from ...compile.schedule.machine import Machine
@@ -501,11 +501,26 @@ def walk_loop(walker, stmt):
     """A loop in strips where that can be; and as it was, where not."""
     writer = walker.emitter
     here = isinstance(writer, LLVMWriter) and writer.for_host
-    if not here or not (plan := plan_of(walker, stmt)):
+    if here and (free := without_guard(walker, stmt)):
+        with writer.branch(walker.value(stmt.body[-1].pred)):
+            walker.block([free])
+    elif here and (plan := plan_of(walker, stmt)):
+        writer.loops.add("vectors" if plan.whole else "plain")
+        walk_strips(walker, stmt, plan)
+    else:
         llvm_vectors.walk_loop(walker, stmt)
-        return
-    writer.loops.add("vectors" if plan.whole else "plain")
-    walk_strips(walker, stmt, plan)
+
+
+def without_guard(walker, loop):
+    """A loop whose steps all ask the same, without that question; None of others.
+
+    An update asks whether it is within its array, and its place may be known before.
+    """
+    *before, last = loop.body or (None,)
+    guarded = isinstance(last, If) and not last.otherwise and last.pred in walker.values
+    if not guarded or not all(isinstance(s, Let) for s in before):
+        return None
+    return For(loop.axis, (*before, *last.then))
 
 
 walkers |= {For: walk_loop}
