@@ -30,7 +30,7 @@ from ..pipeline import program_passes
 from ..schedule.interchange import block_length, in_rows
 from ..schedule.row_totals import beside, by_rows, is_all_totals, rules_of_totals
 from ..schedule.shared_loops import (
-    Part, between_them, in_columns, is_copy, traffic_of, wanted_only,
+    Part, between_them, in_columns, is_copy, reads_changed, traffic_of, wanted_only,
 )
 
 # ---- what is said of two kernels, and of one
@@ -196,11 +196,31 @@ def renamed_loops(body, names):
     )
 
 
+def joined_loops(body):
+    """Statements of one block: a loop goes into an earlier one, where that is right."""
+    done = []
+    for stmt in body:
+        late, place = Part.inside(0, stmt, (stmt,)), None
+        for i in reversed(range(len(done) if late.axes else 0)):
+            if done[i].buffers & late.stores.keys():
+                break
+            shared = shared_axes(done[i], late) if done[i].axes else {}
+            if len(shared) == len(done[i].axes) == len(late.axes) > 0:
+                place = None if reads_changed(done[i], late, shared) else i
+                break
+            if done[i].stores.keys() & late.loads.keys():
+                break
+        if place is None:
+            done.append(late)
+        else:
+            stmt, = join(done[place], late, shared)
+            done[place] = Part.inside(0, stmt, (stmt,))
+    return tuple(part.step for part in done)
+
+
 # chapter 17
 
-from ..schedule.shared_loops import (
-    reads_changed, saved_bytes, shared_axes, within_steps, worth,
-)
+from ..schedule.shared_loops import saved_bytes, shared_axes, within_steps, worth
 
 
 # ---- two bodies become one
@@ -241,28 +261,6 @@ def settle(body):
         if once and stmt.buffer not in read:
             known[Load(stmt.buffer, stmt.index)] = stmt.value
     return joined_loops(settled)
-
-
-def joined_loops(body):
-    """Statements of one block: a loop goes into an earlier one, where that is right."""
-    done = []
-    for stmt in body:
-        late, place = Part.inside(0, stmt, (stmt,)), None
-        for i in reversed(range(len(done) if late.axes else 0)):
-            if done[i].buffers & late.stores.keys():
-                break
-            shared = shared_axes(done[i], late) if done[i].axes else {}
-            if len(shared) == len(done[i].axes) == len(late.axes) > 0:
-                place = None if reads_changed(done[i], late, shared) else i
-                break
-            if done[i].stores.keys() & late.loads.keys():
-                break
-        if place is None:
-            done.append(late)
-        else:
-            stmt, = join(done[place], late, shared)
-            done[place] = Part.inside(0, stmt, (stmt,))
-    return tuple(part.step for part in done)
 
 
 # ---- which kernels

@@ -73,6 +73,16 @@ class Traffic:
         return all(use.exact for use in (*self.reads, *self.writes))
 
 
+# What is only known to be a number of 32 bits is no bound.
+MOST = (1 << 31) - 1
+
+
+def at_most(axis, times):
+    """How often a body runs whose loop has no fixed length: a bound, or None."""
+    most = times and times * most_steps(axis)
+    return most if most is None or most < MOST else None
+
+
 # chapter 20
 @dataclass(eq=False)
 class Touch:
@@ -161,16 +171,6 @@ class Walk:
 
 # What costs nothing, or is only a choice.
 free_operations = {"convert", "bitcast", "select", "item"}
-
-
-# What is only known to be a number of 32 bits is no bound.
-MOST = (1 << 31) - 1
-
-
-def at_most(axis, times):
-    """How often a body runs whose loop has no fixed length: a bound, or None."""
-    most = times and times * most_steps(axis)
-    return most if most is None or most < MOST else None
 
 
 def let(walk, stmt, done):

@@ -96,13 +96,6 @@ def after_reads(pairs, stores, reads):
     return sorted_steps(before)
 
 
-def donated_pairs(program):
-    """Pairs (argument that was given away, result) whose memory may be one."""
-    results = {*program.outputs} - own_memory(program)
-    given = {*program.inputs} - own_memory(program) - results
-    return [(a, b) for a, b in program.donated if a in given and b in results]
-
-
 def with_kernels_in_place(program):
     """A program whose elementwise kernels write over operands that end there.
 
@@ -137,6 +130,16 @@ loop_rules |= {
     "over": (True, "it stores a result over what nobody else needs", "reuse_bytes"),
     "beside": (False, "so small an array fits into the cache twice", "reuse_bytes"),
 }
+
+
+# chapter 19, brought along
+
+
+def donated_pairs(program):
+    """Pairs (argument that was given away, result) whose memory may be one."""
+    results = {*program.outputs} - own_memory(program)
+    given = {*program.inputs} - own_memory(program) - results
+    return [(a, b) for a, b in program.donated if a in given and b in results]
 
 
 def with_results_in_arguments(program):

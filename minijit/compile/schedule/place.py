@@ -21,6 +21,33 @@ from . import placing_rules as rules
 from .placing_rules import NEST, known_here, nestable, prepared, running_totals, sure
 
 
+@recalled
+def place(body, nest=6, nestable=lambda expr: True, prepare=prepared):
+    """Give every expression in a kernel's statements its place.
+
+    Args:
+      body: statements `Store`, `For`, `If`, which `prepare` puts in other loops.
+      nest: how deep an expression may stay inside its only user, if that stands in the
+        same loop.  With 0, everything but sure index arithmetic gets a `Let`.
+      nestable: whether an expression may do so at all; by default all may.
+
+    Returns:
+      A tuple of statements, with `Let`, `Start` and `Step`.
+    """
+    body = prepare(body)
+    uses = Counter(direct := expressions(body))
+    for expr in postorder(direct):
+        uses.update(expr.children())
+    about, waits = (uses, nest, nestable), rules.waiting_for(body)
+    placer = WaitingPlacer(*about, waits=waits) if waits else Placer(*about)
+    return placer.block(body, nothing.union(*waits.values()), {})
+
+
+def placed(body):
+    """The statements of a kernel placed as they run."""
+    return place(body, NEST, nestable)
+
+
 # chapter 16
 class Placer:
     """The walk of `place`.  `uses` says how often each expression is used in all."""
@@ -119,33 +146,6 @@ class Placer:
             return lets + [Step(reduce) for reduce in group]
         inner = self.nest_of(group, axes[1:], bound | {axes[0]}, placed)
         return lets + [For(axes[0], tuple(inner))]
-
-
-@recalled
-def place(body, nest=6, nestable=lambda expr: True, prepare=prepared):
-    """Give every expression in a kernel's statements its place.
-
-    Args:
-      body: statements `Store`, `For`, `If`, which `prepare` puts in other loops.
-      nest: how deep an expression may stay inside its only user, if that stands in the
-        same loop.  With 0, everything but sure index arithmetic gets a `Let`.
-      nestable: whether an expression may do so at all; by default all may.
-
-    Returns:
-      A tuple of statements, with `Let`, `Start` and `Step`.
-    """
-    body = prepare(body)
-    uses = Counter(direct := expressions(body))
-    for expr in postorder(direct):
-        uses.update(expr.children())
-    about, waits = (uses, nest, nestable), rules.waiting_for(body)
-    placer = WaitingPlacer(*about, waits=waits) if waits else Placer(*about)
-    return placer.block(body, nothing.union(*waits.values()), {})
-
-
-def placed(body):
-    """The statements of a kernel placed as they run."""
-    return place(body, NEST, nestable)
 
 
 arranged |= {"kernel": place}

@@ -183,6 +183,19 @@ def traffic_of(part):
     return sum(b.nbytes for b in part.loads) + sum(b.nbytes for b in part.stores)
 
 
+def reads_changed(a, b, shared):
+    """Whether b reads an element, at the very same index, that a reads and changes.
+
+    In the same step of the same loops one expression would stand for both values.
+    """
+    names = {j: i for i, j in shared.items()}
+    return any(
+        tuple(substitute(list(index), names.get)) in indices
+        for buffer, indices in a.changes.items()
+        for index in b.loads.get(buffer, ())
+    )
+
+
 # ---- dead stores
 
 
@@ -285,19 +298,6 @@ def within_steps(a, b, shared):
             for d in range(len(buffer.shape))
         )
         for buffer in a.buffers & b.stores.keys()
-    )
-
-
-def reads_changed(a, b, shared):
-    """Whether b reads an element, at the very same index, that a reads and changes.
-
-    In the same step of the same loops one expression would stand for both values.
-    """
-    names = {j: i for i, j in shared.items()}
-    return any(
-        tuple(substitute(list(index), names.get)) in indices
-        for buffer, indices in a.changes.items()
-        for index in b.loads.get(buffer, ())
     )
 
 
