@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Op, as_index
-from ..loops.graphs import free_axes, postorder, recalled, substitute
+from ..loops.graphs import free_axes, nothing, postorder, recalled, substitute
 from ..loops.index_rules import ONE, digit_of, piece_of
 from ..loops.scalars import INDEX
 from ..loops.statements import Store
@@ -55,20 +55,26 @@ def within(expr):
 
 
 @recalled
+def out_of_bounds(index):
+    """(an index without what keeps it in bounds, the axes of that, where it begins)"""
+    kept = [e for e in postorder([index]) if within(e) is not None]
+    index, = substitute([index], within) if kept else [index]
+    # It may have a total in it, whose own axes stay.
+    first, = substitute([index], lambda e: as_index(0) if e in index.free else None)
+    return index, free_axes(kept), first.value if type(first) is Const else 0
+
+
+@recalled
 def access_of(place):
     """The `Access` of a `Load` or `Store`."""
-    buffer, index, clamped = place.buffer, list(place.index), []
+    buffer, index, clamped = place.buffer, place.index, nothing
     size, terms = buffer.dtype.itemsize, dict(terms_in_memory(index, buffer))
     at = terms.get(ONE, 0) * size
     # Mostly it goes on with loops, and by nothing else.
     if not all(type(part) is Axis or part is ONE for part in terms):
-        clamped = [e for e in postorder(index) if within(e) is not None]
-        index = substitute(index, within) if clamped else index
-        # An index may have a total in it, whose own axes stay.
-        moving = free_axes(index)
-        first = substitute(index, lambda e: as_index(0) if e in moving else None)
-        starts = zip(first, buffer.strides, strict=True)
-        at = sum(i.value * stride for i, stride in starts if type(i) is Const) * size
+        index, kept, starts = zip(*map(out_of_bounds, index), strict=True)
+        at = sum(n * stride for n, stride in zip(starts, buffer.strides, strict=True))
+        at, clamped = at * size, nothing.union(*kept)
         terms = dict(terms_in_memory(index, buffer))
     steps = Counter()
     for part, stride in terms.items():
@@ -77,16 +83,17 @@ def access_of(place):
             steps[axis] += n * stride * size / below
     order = sorted((a for a in steps if steps[a]), key=id)
     found = tuple((a, abs(steps[a])) for a in order)
-    return Access(buffer, found, isinstance(place, Store), at, free_axes(clamped))
+    return Access(buffer, found, isinstance(place, Store), at, clamped)
 
 
 def plain_dims(place, axis):
     """The dimensions in which an index is an axis and a number: {dim: the index}."""
-    return {
-        d: i
-        for d, i in enumerate(place.index)
-        if i.free == {axis} and steps_of(i) == {axis: 1}
-    }
+    return {d: i for d, i in enumerate(place.index) if goes_on(i, axis)}
+
+
+def goes_on(index, axis):
+    """Whether an index is an axis and a number."""
+    return index.free == {axis} and steps_of(index) == {axis: 1}
 
 
 def own_pieces(place, axis):
@@ -96,11 +103,17 @@ def own_pieces(place, axis):
       {dim: (the first index, how many a step has)}: of `i + 3` 3 and 1, of
       `i * 8 + j`, where j is in 0 .. 7, 0 and 8; -1 is the place in memory.
     """
-    first = {axis: as_index(0)}.get
-    found = {d: (substitute([i], first)[0], 1)
-             for d, i in plain_dims(place, axis).items()}  # fmt: skip
-    pieces = ((d, piece_of(index, axis)) for d, index in enumerate(place.index))
-    pieces = {d: piece[0] for d, piece in pieces if piece}
-    if not (found or pieces) and (size := piece_of_memory(place, axis)):
-        pieces[-1] = size
-    return {d: (as_index(0), n) for d, n in pieces.items()} | found
+    found = {d: own_piece(index, axis) for d, index in enumerate(place.index)}
+    found = {d: piece for d, piece in found.items() if piece}
+    if not found and (size := piece_of_memory(place, axis)):
+        found[-1] = as_index(0), size
+    return found
+
+
+@recalled
+def own_piece(index, axis):
+    """What `own_pieces` says of an index; None if its steps have nothing of their own."""
+    if goes_on(index, axis):
+        return substitute([index], {axis: as_index(0)}.get)[0], 1
+    piece = piece_of(index, axis)
+    return (as_index(0), piece[0]) if piece else None

@@ -18,7 +18,7 @@ from ..loops.contents import (
 from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op, shorter
 from ..loops.graphs import free_axes, postorder, recalled, substitute
 from ..loops.index_rules import (
-    digit_of, has_digit, joined_digits, known, linear, over, sum_of,
+    digit_of, has_digit, joined_digits, known, linear, over,
 )
 from ..loops.scalars import INDEX
 from ..loops.statements import For, Store, nested, replaced, statements
@@ -119,8 +119,9 @@ def piece_of_memory(place, axis):
     """
     terms = dict(terms_in_memory(place.index, place.buffer))
     size = terms.pop(axis, 0)
-    low, high = sum_of(terms.items()).bounds
-    return size if 0 <= low <= high < size else None
+    ends = [sorted(n * end for end in part.bounds) for part, n in terms.items()]
+    low, high = map(sum, zip((0, 0), *ends, strict=True))
+    return size if 0 <= low and high < size else None
 
 
 # ---- loops that are one in memory
