@@ -20,7 +20,9 @@ from minijit.compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from minijit.compile.loops.graphs import allowed
 from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.loops.scalars import storage_dtype
-from minijit.compile.loops.statements import For, Kernel, Store, statements
+from minijit.compile.loops.statements import (
+    For, Kernel, Store, nested, replaced, statements,
+)
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import choose, cost, recipes
 from minijit.compile.schedule.access import access_of
@@ -271,9 +273,14 @@ def test_cores_share_memory_but_not_instructions():
     copied = (For(i, (For(j, (store,)),)),)
     far = Store(y, (i, j), op("sin", op("exp", op("sin", op("sin", Load(x, (i, j)))))))
     computed = (For(i, (For(j, (far,)),)),)
+    # The last block begins within the one before it, and stores the same there.
+    block, lane = Axis(143), Axis(14)
+    start = op("min", op("mul", block, as_index(14)), as_index(1986))
+    again = nested([block, lane, j], replaced([far], {i: op("add", start, lane)}.get))
     one, many = replace(Machine.book(), cores=1), replace(Machine.book(), cores=8)
     assert price([copied], one) < 1.5 * price([copied], many)
-    assert price([computed], one) > 4 * price([computed], many)
+    for body in (computed, again):
+        assert price([body], one) > 4 * price([body], many)
     serial = (For(Axis(1), (For(i, (For(j, (far,)),)),)),)
     assert price([serial], one) == price([serial], many)
 

@@ -96,14 +96,17 @@ def goes_on(index, axis):
     return index.free == {axis} and steps_of(index) == {axis: 1}
 
 
-def own_pieces(place, axis):
+def own_pieces(place, axis, again=False):
     """The dimensions in which each step of a loop has indices of its own.
+
+    Args:
+      again: as of `piece_of`.
 
     Returns:
       {dim: (the first index, how many a step has)}: of `i + 3` 3 and 1, of
       `i * 8 + j`, where j is in 0 .. 7, 0 and 8; -1 is the place in memory.
     """
-    found = {d: own_piece(index, axis) for d, index in enumerate(place.index)}
+    found = {d: own_piece(index, axis, again) for d, index in enumerate(place.index)}
     found = {d: piece for d, piece in found.items() if piece}
     if not found and (size := piece_of_memory(place, axis)):
         found[-1] = as_index(0), size
@@ -111,9 +114,9 @@ def own_pieces(place, axis):
 
 
 @recalled
-def own_piece(index, axis):
-    """What `own_pieces` says of an index; None if its steps have nothing of their own."""
+def own_piece(index, axis, again):
+    """What `own_pieces` says of an index; None if no step has indices of its own."""
     if goes_on(index, axis):
         return substitute([index], {axis: as_index(0)}.get)[0], 1
-    piece = piece_of(index, axis)
+    piece = piece_of(index, axis, again)
     return (as_index(0), piece[0]) if piece else None

@@ -494,7 +494,8 @@ def is_shared(body):
     loop, *after = body
     once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
     plain = isinstance(loop, For) and loop.axis.kind == "loop"
-    return plain and once in ([], [True]) and independent(loop.axis, loop.body)
+    plain = plain and once in ([], [True])
+    return plain and independent(loop.axis, loop.body, again=True)
 
 
 def price(bodies, machine, most=math.inf):

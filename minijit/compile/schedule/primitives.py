@@ -78,17 +78,20 @@ class Nest:
 # ---- what depends on what
 
 
-def independent(axis, body):
+def independent(axis, body, again=False):
     """Whether the steps of a loop touch nothing that another one of them stores.
 
     Of each array that is stored some dimension is the axis, or a piece of its own for
     each step, wherever it is used; what is a kernel's own may be without it, as each
     step has one to itself.
+
+    Args:
+      again: whether steps may store the same again, of what nobody reads here.
     """
-    return shared_buffer(axis, body) is None
+    return shared_buffer(axis, body, again) is None
 
 
-def shared_buffer(axis, body):
+def shared_buffer(axis, body, again=False):
     """An array of which a step may touch what another one stores; or None."""
     stores = stores_in(body)
     loads = loads_of(body)
@@ -97,18 +100,19 @@ def shared_buffer(axis, body):
         own = not any(axis in i.free for p in places for i in p.index)
         if buffer.space == "cache" and own:
             continue
-        if not shared_dims([(p, axis) for p in places]):
+        only_stored = all(isinstance(p, Store) and not p.combine for p in places)
+        if not shared_dims([(p, axis) for p in places], again and only_stored):
             return buffer
     return None
 
 
-def shared_dims(places):
+def shared_dims(places, again=False):
     """The dimensions in which each step has the same indices of its own at all places.
 
     Args:
-      places: pairs (load or store, its axis).
+      places: pairs (load or store, its axis); again: as of `piece_of`.
     """
-    found = [set(own_pieces(place, axis).items()) for place, axis in places]
+    found = [set(own_pieces(place, axis, again).items()) for place, axis in places]
     return {d for d, _ in set.intersection(*found)} if found else set()
 
 
