@@ -10,7 +10,9 @@ from harness import alike
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.compile.fuse import blocks
 from minijit.compile.fuse.rolling import rolled
+from minijit.compile.loops.expressions import as_index
 from minijit.compile.loops.statements import Kernel
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
@@ -179,6 +181,20 @@ def test_a_few_elements_of_a_long_scan_take_loops():
     x = {n: np.arange(n, dtype="f4") for n in (1000, 4100)}
     assert lines_of(few, x[4100]) < 2 * lines_of(few, x[1000]) < 1000
     alike(mj.jit(few)(x[1000]), np.cumsum(x[1000] * 2)[[1, 500, -3]], rtol=1e-5)
+
+
+def test_a_result_too_large_for_a_block_is_seen_at_once(monkeypatch):
+    """All its places were written down before: two seconds for 400,000 letters."""
+    table, x, asked = jnp.arange(64) + 32, np.zeros((1 << 14, 3), "u4"), []
+    count = lambda i: asked.append(i) or as_index(i)
+    monkeypatch.setattr(blocks, "as_index", count)
+
+    def letters(x):
+        words = (x[:, 0] << 16) | (x[:, 1] << 8) | x[:, 2]
+        return table[(words[:, None] >> jnp.arange(0, 24, 6)) & 63].reshape(-1)
+
+    program_of(letters, x)
+    assert len(asked) < 1000
 
 
 def test_products_of_small_matrices_are_loops():

@@ -9,6 +9,7 @@ import pytest
 from harness import alike, refused
 
 import minijit as mj
+import minijit.numpy as jnp
 from minijit import lax
 from minijit.ops import convolution
 from minijit.trace.array import wrap
@@ -105,6 +106,21 @@ def test_reduce_window_against_a_loop(name, dtype):
         x = np.abs(integers(rng, shape)).astype(dtype)
         found = lax.reduce_window(wrap(x), wrap(init), getattr(lax, name), *args)
         same(found, reduced(x, ufunc, init, *args), (shape, args))
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("n, taps, mode, asks", [
+    (2000, 101, "same", False), (2000, 30, "full", False), (20, 3, "same", True),
+])
+def test_long_sums_of_a_convolution_are_of_a_padded_array(n, taps, mode, asks):
+    """Each term asked whether its element is there: 16 times as long."""
+    x, h = (np.arange(n) % 7 - 3).astype("f4"), (np.arange(taps) % 5 - 2).astype("f4")
+    f = mj.jit(lambda x, h: jnp.convolve(x, h, mode=mode))
+    assert (" if " in f.lower(x, h).compile().as_text()) == asks
+    same(f(x, h), np.convolve(x, h, mode))
+    y = f(x, h)
+    wanted = [np.convolve(x, e, mode) @ y for e in np.eye(taps, dtype="f4")]
+    same(mj.grad(lambda h: (f(x, h) * y).sum())(h), np.array(wanted))
 
 
 @pytest.mark.chapter(24)

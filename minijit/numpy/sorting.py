@@ -17,7 +17,7 @@ from .core import (
 )
 from .elementwise import choose_where
 from .index_to_gather import take_index
-from .making import arange, asarray, concatenate, full, ones, stack, zeros
+from .making import arange, asarray, concatenate, ones, stack, zeros
 from .mathematics import clip
 from .rearranging import atleast_1d, flip, swapaxes
 from .reducing import any, sum
@@ -44,15 +44,15 @@ def searchsorted(
     if a.ndim != 1:
         raise ValueError("a should be 1-dimensional")
     a = a if sorter is None else a[asarray(sorter)]
-    n = a.shape[0]
-    low = zeros(v.shape, np.int32)
-    high = full(v.shape, n, np.int32)
-    for _ in range(n.bit_length()):
-        middle = (low + high) >> 1
-        value = take_index(a, middle, mode="promise_in_bounds")
-        left = ~sorts_before(value, v) if side == "left" else sorts_before(v, value)
-        low, high = choose_where(left, low, middle), choose_where(left, middle, high)
-    return high
+    # So many elements surely come before, and of so many more nobody knows.
+    before, unknown = zeros(v.shape, np.int32), a.shape[0]
+    while unknown:
+        half = (unknown + 1) // 2
+        value = take_index(a, before + (half - 1), wrap_negative_indices=False)
+        more = sorts_before(value, v) if side == "left" else ~sorts_before(v, value)
+        before = choose_where(more, before + half, before)
+        unknown //= 2
+    return before
 
 
 def sorts_before(x, y):

@@ -19,7 +19,7 @@ from ..compile.loops.expressions import Const, as_index, op
 from ..compile.loops.scalars import BOOL, wide_dtype
 from ..compile.lower.choices import both, undilated
 from ..compile.lower.elements import affine, total_over
-from ..compile.lower.walk import Elements, lower_rules, new_axis
+from ..compile.lower.walk import lower_rules, new_axis
 from ..trace import dtypes, primitives as lax, slicing
 from ..trace.array import aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -34,7 +34,9 @@ from ..transform.batching.windows import merge_into, split_axis
 from ..transform.derivatives.linear_functions import bilinear
 from ..transform.derivatives.linearize import bilinear_rule, linearize_rules
 from ..transform.derivatives.transpose import adding, is_linear, transpose_rules
-from .windows import holes_undone, padtype_to_pads, window_counts
+from .windows import (
+    Windows, holes_undone, padtype_to_pads, sliding, window_counts,
+)
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -520,4 +522,5 @@ def permuted(index, spec):
     return tuple(index[spec.index(d)] for d in range(len(index)))
 
 
-lower_rules |= {conv_general_dilated_p: Elements(conv_lower, total=True)}
+sliding.add(conv_general_dilated_p)
+lower_rules |= {conv_general_dilated_p: Windows(conv_lower, total=True)}

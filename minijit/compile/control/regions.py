@@ -259,13 +259,16 @@ class RegionBuilder(RegionBody):
         for give_places in placers:
             give_places(self, program, places)
         own = (b for b in (*program.temps, *program.outputs) if b not in over)
-        for buffer in (*own, *over):
+        for buffer in own:
             where = places.get(buffer, ())
             number = buffer.shape == () and buffer in program.temps
-            if buffer in over:
-                places[buffer] = where or places[over[buffer]][:1]
-            elif buffer.dtype != object and (number or not where):
+            if buffer.dtype != object and (number or not where):
                 places[buffer] = (self.room(buffer.shape, buffer.dtype), *where)
+        for buffer in over:
+            first = buffer
+            while first not in places:
+                first = over[first]
+            places.setdefault(buffer, places[first][:1])
         return program, places
 
 

@@ -277,6 +277,7 @@ class Block:
 
     def places(self, var):
         """The indices of a variable's elements in a lane, in order."""
+        self.lengths(var)
         rest, small = iter(self.axes), self.mixing.small[var]
         return itertools.product(*(
             map(as_index, range(n)) if d in small or n == 1 else [next(rest)]
@@ -286,13 +287,18 @@ class Block:
     def knows(self, index):
         return all(isinstance(i, Const) or i in self.lanes for i in index)
 
+    def lengths(self, var):
+        """Those of the axes along which a lane has several elements of a variable."""
+        lengths, most = self.mixing.lengths(var), config.fusion.block_elements
+        if math.prod(lengths) > (most if self.axes else min(most, LONE)):
+            raise Unfit("large matrix")
+        return lengths
+
     def take(self, var, index, row):
         """Note that an element of a variable is computed."""
         if row.cost > config.fusion.cheap and not {*self.axes} <= {*index}:
             raise Unfit("shared value")
-        lengths, most = self.mixing.lengths(var), config.fusion.block_elements
-        if math.prod(lengths) > (most if self.axes else min(most, LONE)):
-            raise Unfit("large matrix")
+        lengths = self.lengths(var)
         if row.cost or row.total:
             self.rows[var] = max(lengths, default=1)
         self.moves |= var in self.mixing.permuted

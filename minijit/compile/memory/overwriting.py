@@ -108,12 +108,14 @@ class Overwriting:
 
     def allow(self, links):
         """Take on some links, if there is an order for them: -> whether there is."""
-        links = self.links + links
-        for program in (self.program, parted(self.program, links)):
-            order = self.order(program.body, links)
+        wanted = self.links + links
+        near = {buffer for link in links for buffer in link}
+        for part in (False, True):
+            program = parted(self.program, wanted, near) if part else self.program
+            order = self.order(program.body, wanted)
             if order is not None:
-                self.program, self.links = replace(program, body=order), links
-                self.over = {n: o for o, n in links if n in program.temps}
+                self.program, self.links = replace(program, body=order), wanted
+                self.over = {n: o for o, n in wanted if n in program.temps}
                 return True
         return False
 
@@ -288,17 +290,21 @@ def told_by(index, axes):
     return next(({x} for x, y in pairs if x in axes and y.free.isdisjoint(axes)), set())
 
 
-def parted(program, links):
+def parted(program, links, near):
     """A program whose kernels read no more than they must when they write a `new`.
 
     They are parted into their statements, but for a loop and the totals beside it; what
     an update loads from an `old` is computed before, into memory of its own.
+
+    Args:
+      near: the buffers of which kernels have one that are parted.
     """
     body, temps = [], []
     before = {new: old for old, new in links}
     for step in program.body:
         whole = not isinstance(step, Kernel) or after_loop(step.body)
-        if whole or not touched_by(step)[1] & before.keys():
+        reads, writes = touched_by(step)
+        if whole or not writes & before.keys() or near.isdisjoint(reads | writes):
             body.append(step)
             continue
         for stmt in step.body:
