@@ -59,6 +59,10 @@ def ints(*shape, dtype="int32", seed=0):
     return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
 
 
+def half(dtype):
+    return np.dtype(dtype) if dtype != "bfloat16" else np.dtype(prim.dtypes.bfloat16)
+
+
 def test_operands_of_size_one_and_scalars_spread():
     check(lambda x, y: prim.add(prim.mul(x, y), 2.0), floats(3, 4), floats(3, 1))
     check(lambda x: prim.add(x, 2.0), floats())

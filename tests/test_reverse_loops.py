@@ -194,3 +194,27 @@ def test_errors():
         with pytest.raises(ValueError, match="slots must be a positive integer"):
             iterate(weights, start, 2, reverse="checkpoint", slots=slots)
     refused(ValueError, "has slots", iterate, weights, start, 2, slots=3)
+
+
+# ---- S2: a bounded loop of nested scans, which `test_s2` runs
+
+
+def bounded_while_loop(cond_fun, body_fun, init_val, max_steps, wrap=lambda f: f):
+    """The program of jax's issue 8239: a loop of at most a power of two of steps."""
+
+    def _while_loop(data, max_steps):
+        if max_steps == 1:
+            pred, val = data
+            new_val = body_fun(val)
+            keep = lambda a, b: lax.select(pred, a, b)
+            new_val = mj.tree.map(keep, new_val, val)
+            return cond_fun(new_val), new_val
+        call = lambda data: _while_loop(data, max_steps // 2)
+
+        @wrap
+        def _scan_fn(data, _):
+            return lax.cond(data[0], call, lambda x: x, data), None
+
+        return lax.scan(_scan_fn, data, xs=None, length=2)[0]
+
+    return _while_loop((cond_fun(init_val), init_val), max_steps)[1]
