@@ -327,6 +327,14 @@ def test_rounds_that_are_written_out_are_right(rounds):
     assert np.asarray(f(states(20)))[1].astype("<u4").tobytes() == KEYSTREAM
 
 
+def test_what_lanes_compute_may_stand_beside_a_constant():
+    """A function that is called returned it: inlined, it was no variable's."""
+    rounds = block_function(by_take, jitted)
+    f = mj.vmap(mj.jit(lambda m: (rounds(m), 3)), out_axes=(0, None))
+    stream, three = mj.jit(f)(states(20))
+    assert np.asarray(stream)[1].astype("<u4").tobytes() == KEYSTREAM and three == 3
+
+
 def test_the_text_of_lanes_is_as_long_as_the_program():
     """Values of the step before have names: a kernel of 30 KB was 11 MB without."""
     f = mj.vmap(block_function(by_take, in_a_loop))

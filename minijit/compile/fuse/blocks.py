@@ -38,6 +38,7 @@ from ..loops.expressions import Axis, Const, Load, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.reductions import written_out
 from ..loops.statements import For, Store, expressions
+from ..lower.assembly import expanded
 from ..lower.walk import At, Lowering, Operand, new_axis, row_of
 from ..pipeline import other_walks
 from ..settings import config
@@ -355,7 +356,8 @@ def block_walk(jaxpr, consts, programs):
         # Functions that are called are inlined, be they longer than others may be.
         with config.override("fusion", config.fusion.but(small_function=CALLED)):
             closed = simplify(closed)
-    jaxpr = closed.jaxpr
+    jaxpr = expanded(closed.jaxpr)  # What was inlined may return a constant.
+    closed = ClosedJaxpr(jaxpr, closed.consts)
     try:
         block = Block(closed)
     except Unfit as why:
