@@ -1,6 +1,7 @@
 """Operators, methods and properties of arrays, and `.at[...]`."""
 
 import operator
+import sys
 
 import numpy as np
 import pytest
@@ -97,6 +98,13 @@ def test_methods_do_what_numpy_s_do(name, args):
     for a, b in zip(*[r if isinstance(r, tuple) else (r,) for r in (got, want)],
                     strict=True):  # fmt: skip
         same(a, b)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python asks only buffers of C")
+def test_the_memory_is_read_without_a_copy():
+    memory = memoryview(jnp.asarray(x))
+    assert memory.readonly and memory.tolist() == x.tolist()
+    assert bytes(jnp.asarray(j)) == bytes(j)
 
 
 def test_methods_that_numpy_has_otherwise():

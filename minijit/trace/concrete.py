@@ -50,6 +50,10 @@ class ConcreteArray(Array):
         # A view cannot be made writable; the array that owns the memory could.
         return value.copy() if copy else value.view()
 
+    def __buffer__(self, flags):
+        """From Python 3.12 on: what `memoryview`, `bytes` and `np.frombuffer` read."""
+        return self.__array__().__buffer__(flags)
+
     def __dlpack__(self, *, max_version=None, **options):
         value = self.numpy()
         # Only DLPack 1.0 can say "read only"; an older consumer gets its own copy.
