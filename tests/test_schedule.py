@@ -410,7 +410,10 @@ def test_what_reads_neighbours_runs_some_steps_behind():
 
 def test_what_needs_two_steps_of_another_nest_is_not_joined():
     nests = shifted_nests(lambda here, there, x: op("sub", there, here))
-    assert [g.axis for g in joined(nests)] == [None, None]
+    groups = joined(nests)
+    assert [g.axis for g in groups] == [None, None]
+    # They are the very loops of those that are not joined, and arranged once.
+    assert [g.body for g in groups] == [n.body for n in nests]
 
 
 def test_joined_rows_are_rows_again():

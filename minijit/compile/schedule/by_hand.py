@@ -89,7 +89,7 @@ class Loops:
 
     def __str__(self):
         if self.nests is not None:
-            each = (text_of(nest.body())[0] for nest in self.nests)
+            each = (text_of(nest.body)[0] for nest in self.nests)
             return "\n".join(f"nest {n}:\n{text}" for n, text in enumerate(each))
         bodies = self.candidate.bodies if self.candidate else [self.kernel.body]
         return "\n".join(text_of(body)[0] for body in bodies)
@@ -145,7 +145,7 @@ class Loops:
             check_order(nest)
         except NotAllowed as refused:
             what = f"reorder of nest {number}"
-            raise self.refused(what, refused, nest.body()) from None
+            raise self.refused(what, refused, nest.body) from None
         if not axes:
             return reordered(nest)
         rest = (axis for name, axis in names.items() if name not in axes)

@@ -317,6 +317,8 @@ def in_digits(axes, stores):
     done, found = with_digits(axes, stores)
     for _ in axes:
         numbers, renamed = as_numbers(done, found)
+        if numbers == [*axes]:
+            break  # Nothing was a digit, or a number of several axes.
         more, renamed = with_digits(numbers, renamed)
         if more == done or {*more} & {*numbers} - {*done}:
             break
@@ -406,6 +408,7 @@ def size_of_digits(axis, places):
     """How many values the last digit of an axis has in some places; None if there is
     none, or others do not end where it does."""
     parts = (p for a in places for p, _ in terms_in_memory(a.index, a.buffer))
+    parts = (p for p in parts if axis in p.free)
     found = set().union(*(ends_of(part, axis) for part in parts)) - {1, axis.extent}
     size = min(found, default=1)
     whole = all(n % size == 0 for n in (*found, axis.extent))

@@ -10,6 +10,7 @@ Each is right if the steps of the loops that it changes do not depend on each ot
 `NotAllowed`, which says of what loop that is and why; others give None, or no change.
 """
 
+import functools
 import itertools
 import math
 from collections import defaultdict
@@ -70,9 +71,14 @@ class Nest:
         places = tuple(axes.get(a, new) for a in self.axes)
         return Nest(places, *replaced([self.store], (axes | {old: at}).get))
 
-    def body(self, without=()):
-        axes = [a for a in self.axes if a not in without]
-        return nested(axes, [self.store])
+    @functools.cached_property
+    def body(self):
+        """It as statements: once, for the candidates that it is a part of."""
+        return self.within()
+
+    def within(self, *around):
+        """The statements inside of some of its loops."""
+        return nested([a for a in self.axes if a not in around], [self.store])
 
 
 # ---- what depends on what
@@ -394,10 +400,11 @@ class Group:
     start: int
     family: int
 
+    @property
     def body(self):
         if self.axis is None:
-            return self.nests[0].body()
-        inside = (s for n in self.nests for s in n.body((self.axis,)))
+            return self.nests[0].body
+        inside = (s for n in self.nests for s in n.within(self.axis))
         return (For(self.axis, tuple(inside)),)
 
     def at(self, place):

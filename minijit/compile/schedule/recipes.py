@@ -131,7 +131,7 @@ def apart(nests, temps, recipe="distribute"):
     Args:
       temps: the arrays that may lie between them.
     """
-    bodies = tuple(n.body() for n in nests)
+    bodies = tuple(n.body for n in nests)
     return Candidate(recipe, bodies, used(temps, bodies))
 
 
@@ -146,7 +146,7 @@ def together(nests, temps, alone, recipe="join"):
         return None
     groups = [with_own_totals(group, groups, temps) for group in groups]
     rows, gone = rows_for(groups, {*temps, *alone})
-    bodies = (in_rows(g.body(), rows[g.family, g.start]) for g in groups)
+    bodies = (in_rows(g.body, rows[g.family, g.start]) for g in groups)
     bodies = tuple(bodies)
     left = tuple(t for t in temps if t not in gone)
     return Candidate(recipe, bodies, used(left, bodies), gone - {*temps})

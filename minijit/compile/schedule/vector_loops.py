@@ -364,6 +364,9 @@ def in_ranges(body, outermost=True):
     where few cores are: others may be divided among threads, and then they have to be
     one.
     """
+    exprs = postorder(expressions(body))
+    if not any(isinstance(e, Op) and e.name in comparisons for e in exprs):
+        return body
     result, body = [], without_masked(body) if outermost else body
     for stmt in body:
         if not isinstance(stmt, For):
