@@ -32,8 +32,8 @@ def combine(name, old, new):
     # The first of several equal ones stays, and the first NaN stays for good.
     better = op("gt" if name == "argmax" else "lt", new[0], old[0])
     if new[0].dtype.kind not in "iub":
-        nan = op("and", op("ne", new[0], new[0]), op("eq", old[0], old[0]))
-        better = op("or", better, nan)
+        other = op("le" if name == "argmax" else "ge", new[0], old[0])
+        better = op("and", op("not", other), op("eq", old[0], old[0]))
     return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
 
 

@@ -257,14 +257,19 @@ def block(rows, n, m):
     return m.op * n * many * (len(rows.places) + math.log2(n))
 
 
-def work(loop, m, lanes=None):
-    """ns of one run of a loop, all that it needs being in the first cache."""
+def work(loop, m, lanes=None, waited=False):
+    """ns of one run of a loop, all that it needs being in the first cache.
+
+    Args:
+      waited: whether other loops follow in a step, which may wait for its totals.
+    """
     n = loop.steps
     if loop.lanes:
         if turned := [x for x in loop.inner if x.lanes]:
             return sum(block(x, n, m) for x in turned)
         n = 1.0
-    inner = sum(work(x, m, loop if loop.lanes else lanes) for x in loop.inner)
+    around, last = loop if loop.lanes else lanes, loop.inner[-1:]
+    inner = sum(work(x, m, around, x not in last) for x in loop.inner)
     if loop.lanes or lanes:
         each = in_lanes(loop, loop if loop.lanes else lanes, m)
         return n * (each + inner) + (0 if loop.lanes else m.loop)
@@ -278,11 +283,14 @@ def work(loop, m, lanes=None):
         # A new best of n numbers is found about log(n) times, and not foreseen.
         missed = loop.choices * m.branch * (0.6 + math.log(max(n, 1.0)))
         return n * (one + inner + m.step) + m.loop + missed
-    return vectors(loop, m, one, wait)
+    return vectors(loop, m, one, wait, waited)
 
 
-def vectors(loop, m, one, wait):
-    """ns of one run of an innermost loop, of which a step takes `one` by itself."""
+def vectors(loop, m, one, wait, waited):
+    """ns of one run of an innermost loop, of which a step takes `one` by itself.
+
+    At its end the numbers of a vector become one total, half of them at a time.
+    """
     n, width = loop.steps, max(m.vector // loop.widest, 1)
     each = m.op * (loop.words + m.slow * loop.slow + moves(loop, width))
     many, one = max(each, wait / 4) + m.call * loop.calls * width, one + m.step
@@ -291,6 +299,8 @@ def vectors(loop, m, one, wait):
     half, rest = divmod(rest, max(width / 2, 1))
     few = known and whole + half + rest <= 8
     in_all = (whole + half) * many + rest * one
+    halves = (max(m.wait * waited, m.op * (1 + w)) for w in loop.totals.values())
+    in_all += math.log2(width) * sum(halves)
     return min(n * one, in_all) + (0 if few else m.loop)
 
 

@@ -1,13 +1,17 @@
 """Largest and smallest floats as totals of integers, whose steps do not wait long.
 
-    %k = bits of x, those behind the sign turned round if it is negative
-    %best = smax(%best, %k)                  ; one instruction, of so many elements
-    %none = or(%none, x is no number)        ; all bits, or none
+    %top = smax(%top, bits of x)             ; an instruction each, of so many elements
+    %far = umax(%far, bits of x)
+    %near = umin(%near, bits of x)
+
+The bits of floats without a sign are integers in the same order.  Those of negative
+floats, read without a sign, are in the opposite order, and behind all others.  So the
+largest float is `top` if that has no sign, and else `near`; the smallest is `far` if
+that has one, and else `near`.  A NaN is behind infinity, in `top` or in `far`.
 
 That is `max` of floats: a NaN wins, and 0.0 is more than -0.0.  The machine's own
 instruction knows neither, and with four others before and after it each step of a total
-waits a dozen cycles for the one before.  Integers in the order of the floats that have
-their bits are compared in one cycle; the rest waits for nothing.
+waits a dozen cycles for the one before.
 
 And whether any or all of many bools are true, as a total of integers:
 
@@ -18,7 +22,7 @@ that goes from step to step has one of these for each, or its numbers are taken 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,11 +59,10 @@ class Flag:
     """The cell of a total of bools.
 
     Attributes:
-      whole: the dtype of the integers; slot: the cell of one.
+      parts: of its one slot (the slot, the operation of two integers, their dtype).
     """
 
-    whole: np.dtype
-    slot: tuple
+    parts: tuple
 
     @classmethod
     def begun(cls, writer, reduce, first):
@@ -67,25 +70,20 @@ class Flag:
         inside = (e for e in postorder(reduce.bodies) if isinstance(e, Op))
         compared = {a.dtype for e in inside if e.dtype == BOOL for a in e.args}
         sizes = (wide_dtype(d).itemsize for d in compared - {BOOL, INDEX})
-        return cls.of(writer, f"i{max(sizes, default=1)}", first.value)
-
-    @classmethod
-    def of(cls, writer, whole, value):
-        whole = np.dtype(whole)
-        return cls(whole, writer.cell(whole, writer.const(Const(-value, whole))))
-
-    def parts(self, name):
-        """[(slot, the operation of two integers, their dtype)], of a total's name."""
-        return [(self.slot, of_bits[name], self.whole)]
+        whole = np.dtype(f"i{max(sizes, default=1)}")
+        slot = writer.cell(whole, writer.const(Const(-first.value, whole)))
+        return cls(((slot, of_bits[reduce.op], whole),))
 
     def get(self, writer):
         """The bool that it stands for."""
-        kind, zero = writer.type(self.whole), writer.const(Const(0, self.whole))
-        return writer.do(f"icmp ne {kind} {writer.get(self.slot)}, {zero}")
+        (slot, _, whole), = self.parts
+        kind, zero = writer.type(whole), writer.const(Const(0, whole))
+        return writer.do(f"icmp ne {kind} {writer.get(slot)}, {zero}")
 
-    def step(self, writer, name, value):
-        bits = f"{writer.type(BOOL)} {value} to {writer.type(self.whole)}"
-        update(writer, *self.parts(name), writer.do(f"sext {bits}"))
+    def step(self, writer, value):
+        part, = self.parts
+        bits = f"{writer.type(BOOL)} {value} to {writer.type(part[2])}"
+        update(writer, part, writer.do(f"sext {bits}"))
 
 
 @dataclass(frozen=True)
@@ -93,59 +91,52 @@ class Extreme:
     """The cell of a total of floats.
 
     Attributes:
-      dtype: of the floats; key: the cell of the best integer; none: the `Flag` that
-        there was a NaN.
+      op: max or min; dtype: of the floats; parts: as of `Flag`, of its three slots.
     """
 
+    op: str
     dtype: np.dtype
-    key: tuple
-    none: Flag
+    parts: tuple
 
     @classmethod
     def begun(cls, writer, reduce, first):
         """The cell of a total, with its first value."""
-        cell = cls(wide_dtype(reduce.dtype), None, None)
-        key = cell.key_of(writer, writer.const(Const(first.value, cell.dtype)))
-        none = Flag.of(writer, cell.whole, False)
-        return cls(cell.dtype, writer.cell(cell.whole, key), none)
+        dtype = wide_dtype(reduce.dtype)
+        cell = cls(reduce.op, dtype, ())
+        signed, plain = (np.dtype(f"{k}{dtype.itemsize}") for k in "iu")
+        bits = cell.bits(writer, writer.const(Const(first.value, dtype)))
+        kinds = ("max", signed), ("max", plain), ("min", plain)
+        parts = ((writer.cell(kind, bits), name, kind) for name, kind in kinds)
+        return replace(cell, parts=tuple(parts))
 
-    @property
-    def whole(self):
-        """The dtype of the integers."""
-        return np.dtype(f"i{self.dtype.itemsize}")
-
-    def parts(self, name):
-        """As of `Flag`."""
-        return [(self.key, name, self.whole), *self.none.parts("or")]
-
-    def turned(self, writer, bits):
-        """Bits of floats in the order of the floats as integers, and back."""
-        kind, size = writer.type(self.whole), 8 * self.whole.itemsize
-        count, most = (
-            writer.const(Const(n, self.whole)) for n in (size - 1, 2 ** (size - 1) - 1)
-        )
-        sign = writer.do(f"ashr {kind} {bits}, {count}")
-        mask = writer.do(f"and {kind} {sign}, {most}")
-        return writer.do(f"xor {kind} {bits}, {mask}")
-
-    def key_of(self, writer, value):
-        floats, kind = writer.type(self.dtype), writer.type(self.whole)
-        return self.turned(writer, writer.do(f"bitcast {floats} {value} to {kind}"))
+    def bits(self, writer, value):
+        """Those of a float, as an integer."""
+        kind = np.dtype(f"i{self.dtype.itemsize}")
+        floats, kind = map(writer.type, (self.dtype, kind))
+        return writer.do(f"bitcast {floats} {value} to {kind}")
 
     def get(self, writer):
         """The float that it stands for."""
-        bits = self.turned(writer, writer.get(self.key))
-        floats, kind = writer.type(self.dtype), writer.type(self.whole)
-        value = writer.do(f"bitcast {kind} {bits} to {floats}")
+        top, far, near = (writer.get(slot) for slot, *_ in self.parts)
+        whole, yes = self.parts[0][2], writer.type(BOOL)
+        kind, floats = map(writer.type, (whole, self.dtype))
+        ends = np.array([0, np.inf, -np.inf], self.dtype).view(whole)
+        zero, most, least = (writer.const(Const(n, whole)) for n in ends)
+        none = writer.do(f"icmp sgt {kind} {top}, {most}")
+        other = writer.do(f"icmp ugt {kind} {far}, {least}")
+        none = writer.do(f"or {yes} {none}, {other}")
+        first = top if self.op == "max" else far
+        sign = "sge" if self.op == "max" else "slt"
+        own = writer.do(f"icmp {sign} {kind} {first}, {zero}")
+        best = writer.do(f"select {yes} {own}, {kind} {first}, {kind} {near}")
+        best = writer.do(f"bitcast {kind} {best} to {floats}")
         nan = writer.const(Const(np.nan, self.dtype))
-        none = f"{writer.type(BOOL)} {self.none.get(writer)}"
-        return writer.do(f"select {none}, {floats} {nan}, {floats} {value}")
+        return writer.do(f"select {yes} {none}, {floats} {nan}, {floats} {best}")
 
-    def step(self, writer, name, value):
-        best, _ = self.parts(name)
-        update(writer, best, self.key_of(writer, value))
-        none = writer.do(f"fcmp uno {writer.type(self.dtype)} {value}, {value}")
-        self.none.step(writer, "or", none)
+    def step(self, writer, value):
+        bits = self.bits(writer, value)
+        for part in self.parts:
+            update(writer, part, bits)
 
 
 def cell_type(reduce):
@@ -175,7 +166,7 @@ def step(walker, stmt):
         emit.step(walker, stmt)
         return
     value, = map(walker.value, reduce.bodies)
-    cell.step(walker.emitter, reduce.op, value)
+    cell.step(walker.emitter, value)
 
 
 walkers |= {Start: start, Step: step}

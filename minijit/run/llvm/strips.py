@@ -461,7 +461,7 @@ def walk_strips(walker, loop, plan):
 def parts_of(cell, total):
     """The slots of a total's cell: (slot, the operation of two, their dtype)."""
     if not isinstance(cell, tuple):
-        return cell.parts(total.op)
+        return cell.parts
     floats = wide_dtype(total.dtype).kind == "f"
     name = any_order.get(total.op, total.op) if floats else total.op
     return [(cell, name, total.dtype)]
