@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
-from ..array import ArrayImpl, aval_of, to_numpy
+from ..array import ArrayImpl, to_numpy
 from ..base.demand import on_demand
 from ..core import Array, Tracer
 from ..jaxprs.jaxpr import flattening, subjaxprs
@@ -324,6 +324,8 @@ def device_get(x: PyTree) -> PyTree:
 
 def array_of_host(x):
     """The NumPy array of an array, if NumPy has its dtype; a number stays one."""
-    if dtypes.is_python_scalar(x) or isinstance(x, Ref | Tracer):
+    if isinstance(x, Ref | Tracer) or not hasattr(x, "__array__"):
         return x
-    return x if isinstance(aval_of(x).dtype, dtypes.ExtendedDtype) else to_numpy(x)
+    if not isinstance(x, Array):
+        return x.__array__()
+    return x if isinstance(x.dtype, dtypes.ExtendedDtype) else to_numpy(x)
