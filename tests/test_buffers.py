@@ -162,7 +162,6 @@ def test_an_inner_program_lies_in_its_callers_arena():
 
 # ---- what a call takes
 
-
 @pooled
 def test_memory_in_use_is_what_the_plan_says():
     x = np.ones((400, 400), "f4")

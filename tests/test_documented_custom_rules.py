@@ -118,22 +118,6 @@ def test_a_jvp_rule_that_asks_jvp_of_a_function_with_a_vjp_rule():
 
 # ---- arguments
 
-def test_defaults_and_keywords_become_positions():
-    f = with_vjp(
-        lambda x, y=2.0: x * y,
-        lambda x, y: (x * y, (x, y)),
-        lambda xy, ct: (ct * xy[1], ct * xy[0] * 100),
-    )
-    assert f(3.0) == 6.0 and f(3.0, y=4.0) == 12.0 and f(y=5.0, x=3.0) == 15.0
-    assert grad(f)(3.0) == 2.0
-    assert grad(lambda y: f(y=y, x=3.0))(2.0) == 300.0
-    many = with_jvp(lambda *xs: sum(xs), lambda p, t: (many(*p), 2 * sum(t)))
-    assert grad(many, (0, 2))(1.0, 2.0, 3.0) == (2.0, 2.0)
-    f = with_jvp(lambda x, *, k=1: x, lambda p, t: (f(*p), t[0]))
-    refused(TypeError, "by position", f, 1.0, k=2)
-    threefold = with_jvp(partial(lambda x, k: k * x, k=3.0), lambda p, t: (*p, *t))
-    assert threefold(2.0) == 6.0 and grad(threefold)(2.0) == 1.0
-
 
 @pytest.mark.parametrize("kind", [custom_jvp, custom_vjp])
 def test_nondiff_arguments_by_name(kind):
@@ -248,29 +232,6 @@ def test_a_symbolic_zero_may_be_returned():
     zero, = zero_of([np.ones(3, "float32")], symbolic_zeros=True)
     assert zero_of({"x": 1.0})["x"] == 0.0
     assert zero.shape == (3,) and zero.dtype == np.float32
-
-
-def test_symbolic_zeros_of_a_vjp_rule():
-    """Which arguments vary, and which results have no cotangent."""
-    seen = []
-
-    def fwd(x, y):
-        seen.append((x.perturbed, y.perturbed))
-        return (x.value * y.value, x.value + y.value), (x.value, y.value)
-
-    def bwd(xy, cts):
-        zero = custom_derivatives.SymbolicZero
-        seen.append([isinstance(ct, zero) for ct in cts])
-        return cts[0] * xy[1], cts[0] * xy[0]
-
-    f = custom_vjp(lambda x, y: (x * y, x + y))
-    f.defvjp(fwd, bwd, symbolic_zeros=True)
-    assert f(2.0, 3.0) == (6.0, 5.0)
-    assert grad(lambda x: f(x, 3.0)[0])(2.0) == 3.0
-    assert grad(lambda x, y: f(x, y)[0], (0, 1))(2.0, 3.0) == (3.0, 2.0)
-    assert vmap(grad(lambda x: f(x, 3.0)[0]))(three).tolist() == [3.0] * 3
-    assert seen == [(True, False), [False, True], (True, True), [False, True],
-                    (True, False), [False, True]]  # fmt: skip
 
 
 def test_the_values_of_a_tree_of_arguments():

@@ -48,6 +48,7 @@ no_slope = (
         "lax.linalg.eigh": "eigenvectors have any sign: see test_linalg",
         "nn.dot_product_attention": "in float32, as in JAX: see test_nn",
         "ops.segment_prod": "of segments of one row: see test_training_tools",
+        "random.multinomial": "counts, by `random.binomial`, which has one",
     }
     | {
         f"lax.linalg.{name}": "none, as in JAX"

@@ -239,6 +239,8 @@ def run_tests(
     copy_tests(book, staged_tests(book, chapter), there)
     copy_settings(book, folder)
     args = ["-q", "-p", "no:cacheprovider", *[str(there / p.name) for p in tests]]
+    if every:  # Which tests of a sample fail is enough, and rewriting takes its time.
+        args.append("--assert=plain")
     if book.whole_marks:
         args += ["-m", f"not ({book.whole_marks})"]
     prove = PROVE.format(package=book.package, folder=str(folder))
