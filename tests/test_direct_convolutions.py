@@ -70,16 +70,19 @@ def test_gradients_are_tiles_as_well(names):
     assert max(buffer.nbytes for buffer in program.temps) <= max(w.nbytes, padded)
 
 
-def test_the_gradient_with_strides_has_no_holes():
-    x, w = example(N=1)
+# Of 3 x 2 places of the kernel 2 x 1 are on elements, of 4 x 4 there are 2 x 2.
+@pytest.mark.parametrize("window, seen", [((3, 2), (2, 1)), ((4, 4), (2, 2))])
+def test_the_gradient_with_strides_has_no_holes(window, seen):
+    x, _ = example(N=1)
+    w = numbers(np.random.default_rng(0), *window, 2, 8)
     f = convolve(strides=(2, 2))
     g = numbers(np.random.default_rng(1), 1, 2, 2, 8)
     program = check(lambda x, w, g: mj.vjp(lambda x: f(x, w), x)[1](g)[0], x, w, g)
     eqns = [eqn for kernel in program.kernels for eqn in kernel.eqns]
     (conv,) = (e for e in eqns if e.primitive.name == "direct_convolution")
-    # Of 3 x 2 places of the kernel 2 x 1 are on elements; 4 places are 8 features.
+    # Four places are 8 features.
     _, kernel = conv.invars
-    assert kernel.aval.shape == (2, 1, 8, 8)
+    assert kernel.aval.shape == (*seen, 8, 8)
     assert conv.params["lhs_dilation"] == (1, 1)
 
 

@@ -29,6 +29,11 @@ def stencil(x):
     return x + jnp.roll(x, 1, 0) + jnp.roll(x, -1, 1)
 
 
+def recurrence(x):
+    before = jnp.pad(x[:, :-1], ((0, 0), (1, 0)), constant_values=-9.0)
+    return jnp.exp(x * before)
+
+
 # name: (function, arguments, how many innermost loops it has).
 CASES = {
     "concatenate": (lambda x, y: jnp.concatenate([x * 2, y, x + y], 1),
@@ -75,6 +80,7 @@ def test_values(case):
 WHOLE = {
     "many parts": (lambda x: jnp.concatenate([x] * 9, 1), (4, 5)),
     "a long loop around everything": (lambda x: jnp.concatenate([x, x]), (1 << 15,)),
+    "functions of a step alone": (recurrence, (4, 41)),
 }
 
 
@@ -86,6 +92,11 @@ def test_what_stays_whole(case):
     found = {d.rule: d for d in decisions_about(kernel, arrange)}
     assert not found["one range"].fused
     assert choices(arrange(kernel.body))[1] == 1
+
+
+def test_in_a_long_row_a_step_has_its_functions_alone():
+    kernel, = lower(mj.make_jaxpr(recurrence)(floats(4, 999))).kernels
+    assert choices(arrange(kernel.body)) == ([], 2)
 
 
 @pytest.mark.parametrize("cores, loops", [(1, 2), (2, 2), (4, 1)])

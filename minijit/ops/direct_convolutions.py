@@ -68,24 +68,29 @@ def in_phases(lhs, rhs, *, counts, dimension_numbers, padding, lhs_dilation, **p
 
     With d - 1 holes after each element, place d * i + a sees the elements from i on
     through the part k = d * t + low - a of the kernel.  So places of one i are more
-    features of one place, `a` of them along each axis.
+    features of one place, `a` of them along each axis.  Places may be counted from some
+    before the first one, so that those of one i see as few elements as can be.
 
     Args:
       counts: how many places the result has along each spatial axis.
     """
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     features, channels, *windows = (rhs.shape[d] for d in rhs_spec)
-    longer, shape, pads = [], [], []
+    longer, shape, pads, skipped = [], [], [], []
     rows = zip(lhs_spec[2:], windows, lhs_dilation, padding, counts, strict=True)
     for axis, window, d, (low, high), count in rows:
         if d == 1:
             longer.append((0, 0, 0))
             shape += [window, 1]
             pads.append((low, high))
+            skipped.append(0)
             continue
         first = (d - 1 - low) // d
         before = d - 1 - low - d * first
-        steps, places = -(-(window + before) // d), -(-count // d)
+        skip = before if -(-window // d) < -(-(window + before) // d) else 0
+        before -= skip
+        skipped.append(skip)
+        steps, places = -(-(window + before) // d), -(-(count + skip) // d)
         longer.append((before, d * steps - window - before, 0))
         shape += [steps, d]
         pads.append((-first, places + steps - 1 - lhs.shape[axis] + first))
@@ -109,7 +114,8 @@ def in_phases(lhs, rhs, *, counts, dimension_numbers, padding, lhs_dilation, **p
     out = lax.transpose(out, (0, *between, 1 + 2 * n))
     whole = [count * d for count, d in zip(places, shape[1::2], strict=True)]
     out = lax.reshape(out, (batch, *whole, features))
-    out = lax.slice(out, (0,) * out.ndim, (batch, *counts, features))
+    ends = [skip + count for skip, count in zip(skipped, counts, strict=True)]
+    out = lax.slice(out, (0, *skipped, 0), (batch, *ends, features))
     return lax.transpose(out, [last[out_spec.index(d)] for d in range(n + 2)])
 
 

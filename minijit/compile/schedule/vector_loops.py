@@ -395,11 +395,37 @@ def ranges(loop, outermost):
     # A loop of single elements that is not cut computes all cases of each, and gathers
     # what it reads: two cores take as long for it as one for its parts.
     shared = outermost and (inner or Machine.in_force().cores > 2)
-    if pieces > MOST_RANGES or shared and steps > settings.one_range:
+    whole = pieces > MOST_RANGES or shared and steps > settings.one_range
+    parts = [] if whole else cut_at(cuts, loop, answers)
+    if whole or not (inner or answers) and functions_alone(loop, parts):
         noted("one range", ranges=pieces, steps=steps)
         return [loop]
     noted("ranges", ranges=pieces)
-    return cut_at(cuts, loop, answers)
+    return parts
+
+
+def functions_alone(loop, parts):
+    """Whether the functions of steps that are a range each take longer than what the
+    whole loop computes, and gathers, more than its ranges do.
+
+    A function of one number waits for each of its instructions, one of a register of
+    them does not; to gather a number takes about as long as one of those.
+    """
+    alone = [e for p in parts if p.axis.extent == 1 for e in functions_in(p)]
+    if not alone:
+        return False
+    places = [*loads_within(expressions(loop.body)), *stores_in(loop.body)]
+    gathered = sum(math.isnan(strides_of(a).get(loop.axis, 0)) for a in places)
+    computed, *less = (p.axis.extent * len(functions_in(p)) for p in (loop, *parts))
+    more = loop.axis.extent * gathered + computed - sum(less)
+    m = Machine.in_force()
+    return len(alone) * m.vector * m.wait / m.op > more * alone[0].dtype.itemsize
+
+
+def functions_in(loop):
+    """The functions of a step; what is the same in all steps is no step's."""
+    found, one = postorder(expressions(loop.body)), loop.axis.extent == 1
+    return [e for e in found if is_function(e) and (one or loop.axis in e.free)]
 
 
 def cut_at(cuts, loop, answers):
@@ -428,7 +454,9 @@ loop_rules |= {
         "terms_aside", "fewest_totals",
     ),
     "ranges": (True, "its loops are cut where conditions change", "one_range"),
-    "one range": (False, "so many ranges, or so long a loop, stay one", "one_range"),
+    "one range": (
+        False, "so many ranges, so short ones or so long a loop stay one", "one_range"
+    ),
 }  # fmt: skip
 in_totals_aside = in_nests(with_totals_aside)
 arrangements |= {
