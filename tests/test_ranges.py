@@ -47,6 +47,8 @@ CASES = {
     "wrapped": (lambda x: jnp.pad(x, ((0, 0), (2, 3)), "wrap"), floats(4, 5), 3),
     "roll": (lambda x: jnp.roll(x, 2, 1) * x, floats(4, 5), 2),
     "two rolls": (stencil, floats(4, 5), 4),
+    "rows of rows": (mj.vmap(lambda x, y: jnp.append(jnp.outer(x, y), y)),
+                     floats(4, 3), floats(4, 8), 2),
 }  # fmt: skip
 
 

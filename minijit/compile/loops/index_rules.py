@@ -291,12 +291,20 @@ beyond_limit = {"lt": operator.lt, "ge": operator.lt, "le": operator.le,
 
 
 def fold_comparison(name, x, limit):
-    """A bound that the answer does not depend on: min(x, 9) < 2 where x < 2."""
+    """A bound that the answer does not depend on: min(x, 9) < 2 where x < 2.  And the
+    digits that it does not: i * 8 + j < 16 where i < 2, if j is less than 8."""
     end = known(limit)
-    if end is None or not isinstance(x, Op) or x.name not in ("max", "min"):
+    if end is None or not isinstance(x, Op) or x.dtype is not INDEX:
+        return None
+    if x.name == "add":
+        more = int(name in ("le", "gt"))
+        high, _, size = split_digits(x, end + more) or (None, None, 1)
+        first = size > 1 and Const((end + more) // size - more, INDEX)
+        return op(name, high, first) if first else None
+    if x.name not in ("max", "min"):
         return None
     inner, bound = x.args
-    if x.dtype is not INDEX or (bound := known(bound)) is None:
+    if (bound := known(bound)) is None:
         return None
     below = beyond_limit[name](bound, end)
     return op(name, inner, limit) if below == (x.name == "max") else None
