@@ -167,7 +167,8 @@ def strip_of(walker, loop, steps):
     # over two stores, as that of a last strip does.  In a long loop that store is done.
     around = loops_around(walker)
     places = ((s.buffer.space, free_axes(s.index)) for s in steps.stores)
-    soon = any(space == "cache" or around - free for space, free in places)
+    soon = not steps.again
+    soon = soon or any(space == "cache" or around - free for space, free in places)
     # What one step of a native loop stores, the next one loads at once.
     soon = soon or isinstance(walker.emitter, LoopWriter)
     while count > extent:
