@@ -11,27 +11,33 @@ from .scalar_forms import FLOAT32, copysign, is_nan, scalar_forms, where
 # Integers.
 
 
+def quotient(x, y):
+    """(what a machine divides by, the quotient of that) where y may not be divided by:
+    then it is 1, and the quotient x."""
+    unfit = y.is_(0) if y.dtype.kind == "u" else y.is_(0) | y.is_(-1)
+    divisor = where(unfit, 1, y)
+    return divisor, x.apply("machine_div", divisor)
+
+
 def divide(x, y, dtype):
     """Rounded toward zero; -1, or the largest, for y = 0; INT_MIN / -1 wraps."""
     if dtype.kind == "f":
         return None
-    zero = y.is_(0)
+    _, whole = quotient(x, y)
     if dtype.kind == "u":
-        return where(zero, ~y, x.apply("machine_div", where(zero, 1, y)))
-    wraps = y.is_(-1)
-    quotient = x.apply("machine_div", where(zero | wraps, 1, y))
-    return where(zero, -1, where(wraps, -x, quotient))
+        return where(y.is_(0), ~y, whole)
+    return where(y.is_(0), -1, where(y.is_(-1), -x, whole))
 
 
 def remainder(x, y, dtype):
-    """x - y * (x / y): x itself for y = 0."""
+    """x - y * (x / y): x itself for y = 0.
+
+    Whoever rounds down divides for the quotient and for the rest: it is one division.
+    """
     if dtype.kind == "f":
         return None
-    rest = where(y.is_(0), 1, y)
-    if dtype.kind == "u":
-        return where(y.is_(0), x, x.apply("machine_rem", rest))
-    rest = where(y.is_(-1), 1, rest)
-    return where(y.is_(0), x, x.apply("machine_rem", rest))
+    divisor, whole = quotient(x, y)
+    return where(y.is_(0), x, x - divisor * whole)
 
 
 def remainder_of_power(x, y, dtype):
