@@ -640,7 +640,7 @@ def test_loops_of_more_steps_than_a_few_stay_loops(n):
 @pytest.mark.parametrize("f, alone", [
     (lambda x: x.sum(0), 3),
     (lambda x: jnp.cumsum(x, 0), 2),
-    (lambda x: jnp.zeros((5, x.shape[1])).at[np.arange(200) % 5].add(x), 0),
+    (lambda x: jnp.zeros((5, x.shape[1])).at[np.arange(200) % 5].add(x), 1),
     (lambda x: jnp.concatenate([x[:, :1], x * 2, x[:, 3:9]], 1), 2),
 ])  # fmt: skip
 def test_how_often_the_last_number_of_a_row_is_stored_alone(f, alone):
