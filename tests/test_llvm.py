@@ -650,6 +650,35 @@ def test_how_often_the_last_number_of_a_row_is_stored_alone(f, alone):
     assert text.count("store float ") == alone
 
 
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("f, times", [
+    (lambda c, x: jnp.where(x > 0, c + x, c), 1),
+    (lambda c, x: jnp.minimum(c, jnp.where(x > 0, x, jnp.inf)), 1),
+    (lambda c, x: c + x, 0),
+])  # fmt: skip
+def test_a_choice_of_what_is_there_is_stored_whole(f, times):
+    # Of a load, a choice and a store LLVM would make a store under a mask.
+    x = rng.normal(size=4096).astype("f4")
+    loop = mj.jit(lambda x: lax.fori_loop(0, 3, lambda i, c: f(c, x), x))
+    text = loop.lower(x).compile().as_text("llvm")
+    assert text.count('asm sideeffect ""') == times
+    wanted = x
+    for _ in range(3):
+        wanted = f(wanted, x)
+    np.testing.assert_array_equal(loop(x), wanted)
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("n, strips", [(2, False), (4, False), (40, True)])
+def test_totals_of_a_few_are_left_to_llvm(n, strips):
+    # In a vector of two numbers, their maximum took twenty times as long.
+    x = rng.normal(size=(300, n)).astype("f4")
+    f = mj.jit(lambda x: x.max(1))
+    text = f.lower(x).compile().as_text("llvm")
+    assert bool(re.search(r"load <\d+ x float>", text)) == strips
+    np.testing.assert_array_equal(f(x), x.max(1))
+
+
 @pytest.mark.parametrize("rows, n", [(92, 660), (5, 660)])
 def test_a_loop_is_made_into_few_instructions(rows, n):
     # With all steps that fit into a buffer written out there were 366; and five times

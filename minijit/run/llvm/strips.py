@@ -174,7 +174,9 @@ def strip_of(walker, loop, steps):
     while count > extent:
         count //= 2
     whole, few = extent % count == 0, count < least and count != extent
-    if soon and steps.totals and not whole or few and (not soon or count < FEWEST):
+    if steps.totals and (extent < FEWEST_STEPS or soon and not whole):
+        return 0, soon  # LLVM writes such rows out, and takes several at once.
+    if few and (not soon or count < FEWEST):
         return 0, soon
     return count if count > 1 else 0, soon
 
@@ -350,7 +352,7 @@ class Strip(Lanes):
         given = ("ptr", where), ("i32", dtype.itemsize), (mask, self.mask)
         return self.writer.invoke(name, kind, *given, (kind, "zeroinitializer"))
 
-    def store_vector(self, buffer, where, value, streams=False):
+    def store_vector(self, buffer, where, value, streams=False, chosen=False):
         if self.is_part:
             dtype, value = storage_dtype(buffer.dtype), self.as_memory(buffer, value)
             name = f"llvm.masked.store.{overload(self.emitter, dtype)}.p0"
@@ -363,7 +365,7 @@ class Strip(Lanes):
         if self.mask:
             old = self.as_value(buffer, self.load_vector(buffer, where, self.count))
             value = self.masked(self.emitter.type(buffer.dtype), value, old)
-        super().store_vector(buffer, where, value, streams)
+        super().store_vector(buffer, where, value, streams, chosen or bool(self.mask))
 
     def masked(self, kind, new, old):
         """The steps that count of a new vector, and the others of an old one."""

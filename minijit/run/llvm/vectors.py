@@ -204,6 +204,10 @@ def pieces(columns, most, whole=0):
 PACKED = 8
 # Of numbers shorter than 32 bits no more bytes are put into order by one instruction.
 WITHIN = 16
+# Between a load and a store of one vector.  Of those, and a choice of what was loaded,
+# LLVM makes a store under a mask, which takes some processors twenty cycles, and from
+# which nothing is loaded until it is done.
+NOTHING = 'call void asm sideeffect "", ""() nounwind memory(none)'
 # Results of kernels begin at a multiple of so many bytes.
 ALIGNED = 16
 
@@ -226,6 +230,11 @@ class WithinKernel(LaneWriter):
         return self.do(f"call {kind} @{function_name(key)}_v{self.lanes}({given})")
 
 
+def has_choice(expr):
+    """Whether anything in an expression depends on a condition."""
+    return any(e.dtype == BOOL for e in postorder([expr]))
+
+
 class Lanes(Walker):
     """Tells a writer what statements say, for all lanes of a loop at once.
 
@@ -233,12 +242,13 @@ class Lanes(Walker):
       outer: the walker of the statements around the loop, whose values are numbers.
       axis: of the loop; count: how many lanes there are.
       columns: {(row, column): (all columns of its piece, its first access)} of loads.
+      loaded: the addresses of vectors that were loaded.
     """
 
     def __init__(self, outer, loop, count=None):
         self.outer, self.writer, self.axis = outer, outer.emitter, loop.axis
         self.count, self.columns, self.turned = count or loop.axis.extent, {}, {}
-        self.totals = has_totals(loop)
+        self.totals, self.loaded = has_totals(loop), set()
         super().__init__(WithinKernel(self.writer, self.count))
 
     def walk(self, body):
@@ -255,7 +265,9 @@ class Lanes(Walker):
                 if self.follows(stmt):
                     where = self.address(stmt, 0)
                     value = self.combined(stmt, where, value)
-                    self.store_vector(stmt.buffer, where, value, self.streams(stmt))
+                    chosen = where in self.loaded and has_choice(stmt.value)
+                    streams = self.streams(stmt)
+                    self.store_vector(stmt.buffer, where, value, streams, chosen)
                 elif self.totals:
                     self.store_apart(stmt, value)
                 else:
@@ -379,6 +391,7 @@ class Lanes(Walker):
 
     def load_vector(self, buffer, where, count):
         kind = f"<{count} x {memory_type(buffer.dtype)}>"
+        self.loaded.add(where)
         return self.writer.do(f"load {kind}, ptr {where}{self.note(buffer)}")
 
     def combined(self, stmt, where, value):
@@ -415,12 +428,19 @@ class Lanes(Walker):
             return vector
         return self.writer.do(f"icmp ne <{self.count} x i8> {vector}, zeroinitializer")
 
-    def store_vector(self, buffer, where, value, streams=False):
+    def store_vector(self, buffer, where, value, streams=False, chosen=False):
+        """Store a vector.
+
+        Args:
+          streams: whether past the caches; chosen: whether some of it is what is there.
+        """
         value, note = self.as_memory(buffer, value), self.note(buffer)
         kind = f"<{self.count} x {memory_type(buffer.dtype)}>"
         if streams:
             past = self.writer.note("!{i32 1}")
             note = f", align {ALIGNED}{self.writer.alias(buffer)}, !nontemporal {past}"
+        if chosen:
+            self.writer.line(NOTHING)
         self.writer.line(f"store {kind} {value}, ptr {where}{note}")
 
     def streams(self, stmt):
