@@ -38,7 +38,7 @@ from ..loops.expressions import Axis, Const, Load, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.reductions import written_out
 from ..loops.statements import For, Store, expressions
-from ..lower.assembly import expanded
+from ..lower.assembly import with_own_results
 from ..lower.walk import At, Lowering, Operand, new_axis, row_of
 from ..pipeline import other_walks
 from ..settings import config
@@ -356,7 +356,7 @@ def block_walk(jaxpr, consts, programs):
         # Functions that are called are inlined, be they longer than others may be.
         with config.override("fusion", config.fusion.but(small_function=CALLED)):
             closed = simplify(closed)
-    jaxpr = expanded(closed.jaxpr)  # What was inlined may return a constant.
+    jaxpr = with_own_results(closed.jaxpr)  # What was inlined may return a constant.
     closed = ClosedJaxpr(jaxpr, closed.consts)
     try:
         block = Block(closed)
