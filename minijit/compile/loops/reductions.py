@@ -30,10 +30,12 @@ def combine(name, old, new):
     if name not in ("argmax", "argmin"):
         return (op(name, *old, *new),)
     # The first of several equal ones stays, and the first NaN stays for good.
-    better = op("gt" if name == "argmax" else "lt", new[0], old[0])
-    if new[0].dtype.kind not in "iub":
-        other = op("le" if name == "argmax" else "ge", new[0], old[0])
-        better = op("and", op("not", other), op("eq", old[0], old[0]))
+    after, upto = ("gt", "le") if name == "argmax" else ("lt", "ge")
+    if new[0].dtype.kind in "iub":
+        better = op(after, new[0], old[0])
+    else:
+        worse = op(upto, new[0], old[0])  # or equal; never where one is a NaN
+        better = op("and", op("not", worse), op("eq", old[0], old[0]))
     return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
 
 
