@@ -383,6 +383,20 @@ def test_lanes_are_read_and_written_in_whole_rows(n):
     assert len(re.findall(r"shufflevector <16 x i32> %\w+, <16 x i32> %", text)) == 128
 
 
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("n, once", [(5, False), (10, True)])
+def test_functions_of_many_vectors_are_one_loop(n, once):
+    """A tanh of a tanh waits for it; of few numbers each function is written out."""
+    f = lambda x: jnp.tanh(jnp.tanh(x) * 3).sum(-1) + mj.nn.softmax(x)[:, 0]
+    x = np.random.default_rng(n).normal(size=(1603, n)).astype("f4")
+    compiled = mj.jit(f).lower(x).compile()
+    text = compiled.as_text("llvm")
+    e = np.exp(x.astype("f8"))
+    want = np.tanh(np.tanh(x.astype("f8")) * 3).sum(1) + e[:, 0] / e.sum(1)
+    np.testing.assert_allclose(np.asarray(compiled(x)), want, rtol=2e-5, atol=2e-5)
+    assert text.count("= call <16 x float> @llvm.floor") == (1 if once else n)
+
+
 def test_blocks_interpreted():
     f = mj.vmap(block_function(by_ravel, in_a_loop))
     got, = ir_interpreter.run(program_of(f, states(3)), states(3), place=place)

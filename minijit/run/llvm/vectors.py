@@ -27,6 +27,8 @@ from ...compile.loops.scalars import BOOL, INDEX, is_half
 from ...compile.loops.statements import (
     For, Let, Start, Step, Store, expressions, statements,
 )
+from ...compile.numbers.scalar_forms import scalar_form
+from ...compile.schedule.cost import weight
 from ...compile.schedule.machine import host_cores, host_level
 from ...compile.schedule.nests import stride_along, strides_of, terms_in_memory
 from ...trace.base.config import config
@@ -175,6 +177,26 @@ def in_rows(row, size):
     return whole and all(n % size == 0 for _, n in terms)
 
 
+def alike(loop):
+    """The functions that a loop's vectors ask for so often that LLVM would be long over
+    them: {a call: all those of the function that need not wait for each other}.
+
+    One that reads what the loop stores is computed where it stands.
+    """
+    stored = {s.buffer for s in stores_in(loop.body)}
+    groups, rounds, bound = defaultdict(list), {}, set()
+    for e in postorder(expressions(loop.body)):
+        rounds[e] = max((rounds[part] for part in e.children()), default=0)
+        if type(e) is Load and e.buffer in stored or bound & {*e.children()}:
+            bound.add(e)
+        elif type(e) is Op and loop.axis in e.free and scalar_form(e):
+            key = e.name, tuple(arg.dtype for arg in e.args), e.dtype
+            groups[rounds[e], key].append(e)
+            rounds[e] += 1
+    work = {e: len(g) * weight(e)[0] for g in groups.values() for e in g if len(g) > 2}
+    return {e: g for g in groups.values() for e in g if work.get(e, 0) > LONG}
+
+
 @functools.cache
 def any_lane(count):
     """The axis of so many lanes, whichever loop goes through them."""
@@ -208,6 +230,9 @@ WITHIN = 16
 # LLVM makes a store under a mask, which takes some processors twenty cycles, and from
 # which nothing is loaded until it is done.
 NOTHING = 'call void asm sideeffect "", ""() nounwind memory(none)'
+# Functions of more instructions in all are computed in a loop.  That costs a tenth of
+# their time, and LLVM takes 60 us for each instruction.
+LONG = 200
 # Results of kernels begin at a multiple of so many bytes.
 ALIGNED = 16
 
@@ -243,12 +268,14 @@ class Lanes(Walker):
       axis: of the loop; count: how many lanes there are.
       columns: {(row, column): (all columns of its piece, its first access)} of loads.
       loaded: the addresses of vectors that were loaded.
+      alike: {a call of a function: all those that a loop computes}.
     """
 
     def __init__(self, outer, loop, count=None):
         self.outer, self.writer, self.axis = outer, outer.emitter, loop.axis
         self.count, self.columns, self.turned = count or loop.axis.extent, {}, {}
         self.totals, self.loaded = has_totals(loop), set()
+        self.alike = {} if self.totals else alike(loop)
         super().__init__(WithinKernel(self.writer, self.count))
 
     def walk(self, body):
@@ -341,7 +368,40 @@ class Lanes(Walker):
         if isinstance(expr, Load):
             return self.load_lanes(expr)
         assert isinstance(expr, Op)
+        if expr in self.alike:
+            self.compute(self.alike[expr])
+            return self.values[expr]
         return self.operation(expr, [self.value(arg) for arg in expr.args])
+
+    def compute(self, calls):
+        """Compute one function of several vectors, in a loop: they are on the stack."""
+        first, writer = calls[0], self.emitter
+        rows = {e: [self.value(arg) for arg in e.args] for e in calls}
+        same = [len({*column}) == 1 for column in zip(*rows.values(), strict=True)]
+        moved = [k for k, alone in enumerate(same) if not alone]
+        slots = {k: self.stack(first.args[k].dtype, len(calls)) for k in moved}
+        for number, row in enumerate(rows.values()):
+            for k, (kind, slot) in slots.items():
+                where = writer.do(f"getelementptr {kind}, ptr {slot}, i64 {number}")
+                writer.line(f"store {kind} {row[k]}, ptr {where}")
+        kind, result = self.stack(first.dtype, len(calls))
+        with writer.loop(None, len(calls)) as number:
+            row = list(rows[first])
+            for k, (each, slot) in slots.items():
+                where = writer.do(f"getelementptr {each}, ptr {slot}, i64 {number}")
+                row[k] = writer.do(f"load {each}, ptr {where}")
+            value = self.operation(first, row)
+            where = writer.do(f"getelementptr {kind}, ptr {result}, i64 {number}")
+            writer.line(f"store {kind} {value}, ptr {where}")
+        for number, e in enumerate(calls):
+            where = writer.do(f"getelementptr {kind}, ptr {result}, i64 {number}")
+            self.values[e] = writer.do(f"load {kind}, ptr {where}")
+
+    def stack(self, dtype, count):
+        """Memory for so many vectors: (the type of one, its address)."""
+        kind, slot = self.emitter.type(dtype), f"%m{self.emitter.fresh()}"
+        self.emitter.entry.append(f"  {slot} = alloca [{count} x {kind}]")
+        return kind, slot
 
     def spread(self, expr):
         """A number in each lane."""
