@@ -13,27 +13,6 @@ from minijit.compile.schedule.nests import in_nests
 from minijit.run.python.source import print_program
 
 
-def letter(shape, strides):
-    (rows, columns), (down, right) = shape, strides
-    if (columns == 1 or right == 1) and (rows == 1 or down >= columns):
-        return "n"
-    if (rows == 1 or down == 1) and (columns == 1 or right >= rows):
-        return "t"
-    return None
-
-
-def check_letter(letter):
-    """One stride is 1, and the other one at least as long as what lies between."""
-    assert letter((3, 4), (4, 1)) == "n"
-    assert letter((3, 4), (9, 1)) == "n"
-    assert letter((4, 3), (1, 4)) == "t"
-    assert letter((3, 4), (2, 1)) is None  # rows overlap
-    assert letter((3, 4), (0, 1)) is None
-    assert letter((3, 4), (8, 2)) is None
-    assert letter((1, 4), (0, 1)) == "n"
-    assert letter((1, 4), (1, 8)) == "t"
-
-
 def turn(rows):
     rows = list(rows)
     at = np.arange(16)
@@ -49,20 +28,6 @@ def check_turn(turn):
     """`np.where(at & step, ...)` takes from two rows at once; `at ^ step` moves."""
     block = np.random.default_rng(0).normal(size=(16, 16))
     assert np.array_equal(turn(list(block)), block.T)
-
-
-def fewest_lines(n, room):
-    # The lines of a column of x, and the line of the result that is being written.
-    once = n * n // 16
-    return 2 * once if room > n else n * n + once
-
-
-def check_fewest_lines(fewest_lines):
-    """Either the lines of a column stay until the next one comes, or none does."""
-    assert fewest_lines(64, 48) == 64 * 64 + 256
-    assert fewest_lines(64, 128) == 512
-    assert fewest_lines(16, 48) == 32
-    assert fewest_lines(1024, 512) == 2**20 + 2**16
 
 
 def tiled(body):

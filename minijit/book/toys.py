@@ -9,6 +9,7 @@
     with numba_passes() as spent: ...  # chapter 23: on what numba spends its time
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
     print_loops(program)        # chapter 15: a lowered program, before it can print
+    lines_fetched(f, x)         # chapter 18: what a small cache reads from memory
 
 What they use of the library comes when they are called: it may not be built before.
 """
@@ -219,3 +220,52 @@ def print_loops(program: Any) -> None:
             value = expr_text(store.value, names, 20)
             line = f"{indent}{store.buffer.name}[{where}] = {value}"
             print(textwrap.fill(line, 100, subsequent_indent=indent + "    "))
+
+
+def lines_fetched(f: Callable[..., Any], *arrays: Any, room: int = 48) -> int:
+    """How many cache lines, of 16 numbers, the one kernel of a function fetches.
+
+    It runs in Python, on arrays that tell a cache which elements are touched.  With
+    room for so many lines, the cache forgets what was not touched for the longest time.
+    """
+    from types import SimpleNamespace
+
+    import numpy as np
+
+    from minijit import make_jaxpr
+    from minijit.compile.lower.walk import lower
+    from minijit.run.python.source import print_program
+
+    lines: dict[tuple[int, int], None] = {}
+    fetched = 0
+
+    class Watched:
+        def __init__(self, array: Any):
+            self.array = array
+
+        def touch(self, where: Any) -> None:
+            nonlocal fetched
+            number = int(np.ravel_multi_index(where, self.array.shape))
+            line = id(self.array), number // 16
+            fetched += line not in lines
+            lines.pop(line, None)
+            lines[line] = None  # it was touched last
+            if len(lines) > room:
+                del lines[next(iter(lines))]
+
+        def __getitem__(self, where: Any) -> Any:
+            self.touch(where)
+            return self.array[where]
+
+        def __setitem__(self, where: Any, value: Any) -> None:
+            self.touch(where)
+            self.array[where] = value
+
+    program = lower(make_jaxpr(f)(*arrays))
+    space: dict[str, Any] = {}
+    exec(print_program(program).text, space)
+    empty = lambda *args: Watched(np.empty(*args))
+    space["np"] = SimpleNamespace(empty=empty, float32=np.float32)
+    results = [np.empty(b.shape, b.dtype) for b in program.outputs]
+    space["kernel_0"](*map(Watched, (*arrays, *results)))
+    return fetched

@@ -67,6 +67,42 @@ def is_taken_whole(walk, var):
     return any(not row.by_element and row.lower is not lower_product for row in rows)
 
 
+def is_worth_it(walk, eqn, within):
+    """Whether a product had better write within another array; notes it if so."""
+    out, = eqn.outvars
+    views, dims = [strided(walk, x) for x in eqn.invars], dot_dims(eqn)
+    here = choose(plan_of, *views, within.view, dims)
+    plain = choose(plan_of, *views, whole_atom(out), dims)
+    copied = plain.cost + cost_of_copy(out.aval.size)
+    if here is None or here.cost > copied:
+        return noted("apart", eqn, nanoseconds=round(copied))
+    walk.within[out] = within
+    return noted("within", eqn, nanoseconds=round(here.cost), copied=round(copied))
+
+
+def lower_product(walk, eqn):
+    """A product as a call of `matmul` on views of both factors and of the result."""
+    var, = eqn.outvars
+    wanted_order(walk, eqn)
+    within = walk.within.get(var, Within(whole_atom(var), ()))
+    views, packings = [strided(walk, x) for x in eqn.invars], []
+    choice = choose(plan_of, *views, within.view, dot_dims(eqn))
+    for i, order in enumerate(choice.copies):
+        if order is not None:
+            packings.append(packing(walk, eqn.invars[i], order))
+            copy = packings[-1].outvars[0]
+            views[i] = Strided(copy, views[i].shape, choice.views[i].strides)
+    if var in walk.within:
+        answer_within(walk, var, within)
+    copies, rule = len(packings), "copied factors" if packings else "as it lies"
+    noted(rule, eqn, nanoseconds=round(choice.cost), copies=copies)
+    inputs, output = call_views(choice.plan, *views, within.view)
+    eqns = [eqn, *reversed(within.chain)]
+    add_call(walk, eqns, "matmul", inputs, {}, [output])
+    for copy in packings:
+        row_of(copy).lower(walk, copy)
+
+
 class Line(NamedTuple):
     """An axis of a product, or several merged: its size, and three strides."""
 
@@ -162,42 +198,6 @@ def plan_of(*views):
             cost = calls * (limits.call_cost + limits.product_cost * work)
             plans.append(Plan(cost, loops, row, column, sum_))
     return min(plans, key=lambda plan: plan.cost, default=None)
-
-
-def is_worth_it(walk, eqn, within):
-    """Whether a product had better write within another array; notes it if so."""
-    out, = eqn.outvars
-    views, dims = [strided(walk, x) for x in eqn.invars], dot_dims(eqn)
-    here = choose(plan_of, *views, within.view, dims)
-    plain = choose(plan_of, *views, whole_atom(out), dims)
-    copied = plain.cost + cost_of_copy(out.aval.size)
-    if here is None or here.cost > copied:
-        return noted("apart", eqn, nanoseconds=round(copied))
-    walk.within[out] = within
-    return noted("within", eqn, nanoseconds=round(here.cost), copied=round(copied))
-
-
-def lower_product(walk, eqn):
-    """A product as a call of `matmul` on views of both factors and of the result."""
-    var, = eqn.outvars
-    wanted_order(walk, eqn)
-    within = walk.within.get(var, Within(whole_atom(var), ()))
-    views, packings = [strided(walk, x) for x in eqn.invars], []
-    choice = choose(plan_of, *views, within.view, dot_dims(eqn))
-    for i, order in enumerate(choice.copies):
-        if order is not None:
-            packings.append(packing(walk, eqn.invars[i], order))
-            copy = packings[-1].outvars[0]
-            views[i] = Strided(copy, views[i].shape, choice.views[i].strides)
-    if var in walk.within:
-        answer_within(walk, var, within)
-    copies, rule = len(packings), "copied factors" if packings else "as it lies"
-    noted(rule, eqn, nanoseconds=round(choice.cost), copies=copies)
-    inputs, output = call_views(choice.plan, *views, within.view)
-    eqns = [eqn, *reversed(within.chain)]
-    add_call(walk, eqns, "matmul", inputs, {}, [output])
-    for copy in packings:
-        row_of(copy).lower(walk, copy)
 
 
 def call_views(plan, lhs, rhs, out):
