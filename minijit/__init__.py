@@ -231,11 +231,10 @@ from .ops import direct_convolutions
 from .compile.numbers import vector_waves
 from .run.llvm import lanes as llvm_lanes, vectors as llvm_vectors
 from .run.llvm import strips as llvm_strips
-from .run.threads import kernels as threads
+from .run.threads import kernels as threads, shared_products
 
 choose.winners |= {"kept": demand.on_demand("run.winners:kept_winner")}
 _on_demand += "compile.schedule.by_hand:schedule run.report.tuning:tune".split()
-demand.additions |= {"run.report.explaining": ["run.report.thread_reports"]}
 
 # chapter 25
 from .run import pool

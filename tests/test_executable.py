@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 import time
+from types import SimpleNamespace as Made
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ import minijit
 import minijit.numpy as jnp
 from minijit import config, lax, make_jaxpr
 from minijit.errors import MinijitError
-from minijit.run import cache_folder, compiled_once, loading
+from minijit.run import cache_folder, loading
 from minijit.run.executable import compile_plain, compile_python
 from minijit.run.python import emitter as python_emitter
+from minijit.run.python.program import native_kernels
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -60,11 +62,11 @@ def test_empty_arrays_and_no_axes(compile):
 def test_equal_kernels_are_compiled_once_per_process():
     minijit.clear_caches()
     make(compile_python, lambda x: x * 2 + 1, ones(5))
-    assert len(compiled_once.native_kernels) == 1
+    assert len(native_kernels) == 1
     make(compile_python, lambda other: other * 2 + 1, ones(5))
-    assert len(compiled_once.native_kernels) == 1
+    assert len(native_kernels) == 1
     make(compile_python, lambda other: other * 2 - 3, ones(5))
-    assert len(compiled_once.native_kernels) == 2
+    assert len(native_kernels) == 2
 
 
 def join(xs):
@@ -114,14 +116,15 @@ def test_many_arrays_are_few_kernels_launched_often(name, monkeypatch):
         ways.append(compile_python)
     else:  # What is counted needs no compiler.
         module = "minijit.run.python.program"
-        monkeypatch.setattr(f"{module}.compile_kernel", lambda source, f, path: f)
+        compiled = lambda source, f, path: Made(overloads={0: Made(entry_point=f)})
+        monkeypatch.setattr(f"{module}.compile_kernel", compiled)
     f, *counts = cliffs[name]
     if loading.rewrites:
         counts = in_place.get(name, counts)
     minijit.clear_caches()
     arrays = [jnp.arange(5, dtype="float32") + k for k in range(60)]
     run = make(compile_python, f, arrays)
-    assert [len(compiled_once.native_kernels), len(run.kernels)] == list(counts)
+    assert [len(native_kernels), len(run.kernels)] == list(counts)
     wanted = f(arrays)
     wanted = wanted if isinstance(wanted, list) else [wanted]
     for way in ways:
@@ -228,14 +231,14 @@ def test_the_files_used_last_are_kept(cache, size):
 
 def test_compiled_kernels_are_bounded_and_cleared(monkeypatch):
     minijit.clear_caches()
-    assert not compiled_once.native_kernels
-    monkeypatch.setattr(compiled_once, "MOST_KERNELS", 2)
+    assert not native_kernels
+    monkeypatch.setattr(native_kernels, "limit", 2)
     runs = [make(compile_python, lambda x, k=k: x[k:] * 2, ones(5)) for k in range(3)]
-    assert len(compiled_once.native_kernels) == 2
+    assert len(native_kernels) == 2
     for k, run in enumerate(runs):
         assert run(ones(5))[0].tolist() == [2] * (5 - k)
     minijit.clear_caches()
-    assert not compiled_once.native_kernels
+    assert not native_kernels
     assert runs[0](ones(5))[0].tolist() == [2] * 5
 
 

@@ -12,7 +12,7 @@ import pytest
 import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run.compiled_once import native_kernels
+from minijit.run.python.program import native_kernels
 from minijit.run.executable import Executable
 from minijit.run.loading import loaders
 from minijit.trace.array import ArrayImpl
@@ -253,7 +253,7 @@ def test_no_kernel_outlives_its_function():
     w = data()
     f = jax.jit(lambda x: jnp.sum(jnp.sin(x) * w), backend="python")
     f(w)
-    kernels = list(map(weakref.ref, native_kernels.values()))
+    kernels = [weakref.ref(kernel) for _, kernel, _ in native_kernels.values()]
     assert kernels
     del f
     jax.clear_caches()

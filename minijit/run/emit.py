@@ -145,7 +145,9 @@ walkers |= {Start: start, Step: step}
 
 # chapter 16, brought along
 from ..compile.loops.expressions import as_index
+from ..compile.loops.graphs import postorder
 from ..compile.loops.scalars import FLOAT32, UINT16
+from ..compile.numbers.scalar_forms import form_of
 
 
 def step_of_argmax(walker, reduce, cells):
@@ -195,6 +197,16 @@ def bitcast(walker, expr, value):
 
 
 conversions |= {"convert": convert, "bitcast": bitcast}
+
+
+def computed(emitter, key, values):
+    """Tell an emitter what a function's form says of some values: -> the result's."""
+    params, result = form_of(*key)
+    walker = Walker(emitter)
+    walker.values |= zip(params, values, strict=True)
+    for expr in postorder([result]):
+        walker.values[expr] = walker.value(expr)
+    return walker.values[result]
 
 
 # chapter 21

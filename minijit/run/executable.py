@@ -16,12 +16,19 @@ from ..compile.lower.walk import lower
 from ..compile.simplify.folding import simplify
 from ..trace.jit.jit import executors
 from .loading import load, programs, watchers
-from .reports import Report, heading_of, kernel_names
+from .reports import heading_of, kernel_names, places
 from .values import to_array, unboxed
 
 
-class Executable(Report):
-    """A jaxpr made to run: call it with one value an input, get a list of arrays."""
+class Executable:
+    """A jaxpr made to run: call it with one value an input, get a list of arrays.
+
+    Attributes:
+      program: the `Program`.
+      native: how it was loaded: False, or a name of `kernel_routes`.
+      loaded: what `load` made of it.
+      kernels: the names of the kernels it launches, in order, inner programs' included.
+    """
 
     def __init__(self, closed, name, native, lower=lower):
         self.in_avals, self.out_avals = closed.in_avals, closed.out_avals
@@ -39,16 +46,38 @@ class Executable(Report):
         run = next(filter(None, (watch(self) for watch in watchers)), self.run)
         return list(map(unboxed, run(*arrays), self.out_avals))
 
+    def at(self, leaves):
+        """The executable that runs it where its arguments are, often itself."""
+        for place in places:
+            if (there := place(self, leaves)) is not None:
+                return there
+        return self
 
-def compile_python(closed, name):
-    """The executor "python": kernels compiled by numba."""
-    return Executable(closed, name, native=True)
+    @property
+    def fallbacks(self):
+        """Pairs (primitive name, reason) of what runs uncompiled."""
+        return self.program.fallbacks
+
+    @property
+    def source(self):
+        """The text of the generated file."""
+        return self.loaded.source.text
+
+    @property
+    def path(self):
+        """Where the generated file is."""
+        return self.loaded.path
+
+    @property
+    def texts(self):
+        """{dialect: function that gives the text} of what else it was compiled from."""
+        return getattr(self.loaded, "texts", {})
+
+    def __repr__(self):
+        return f"<{self.program.name}: {len(self.kernels)} kernels, {self.path}>"
 
 
-def compile_plain(closed, name):
-    """The executor "plain": the same source as ordinary Python."""
-    return Executable(closed, name, native=False)
-
-
+# Kernels compiled by numba, and the same source as ordinary Python.
+compile_python, compile_plain = (partial(Executable, native=n) for n in (True, False))
 executors |= {"python": compile_python, "plain": compile_plain}
 executors["default"] = compile_python

@@ -100,7 +100,7 @@ def native_lapack():
 
         return types.void(name, types.StarArgTuple.from_types(args)), generate
 
-    return {"lapack": lapack}
+    return lapack
 
 
 # ---- its threads

@@ -16,11 +16,7 @@ from ..trace.jit.jit import cache_clearers
 from .values import evaluating
 
 loaded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-# native -> the class that loads a program so.  Its objects have these attributes:
-#   run: the driver: NumPy arrays -> tuple of NumPy arrays.
-#   source: with its `text`; path: of the file that it is in.
-#   body: the kernels and calls that it runs, in order; constants: as in `Program`.
-#   names: of the kernels it launches, in order.
+# native -> the class that loads a program so, as `LoadedProgram` does.
 loaders = {}
 
 
@@ -36,6 +32,11 @@ def load(program, native, heading=str):
         with config.override("fusion", program.settings):
             versions[native] = loaders[native](program, native, heading)
     return versions[native]
+
+
+def called(step):
+    """The program that a step of another one calls, or None."""
+    return getattr(step, "attrs", {}).get("program")
 
 
 # Functions of an executable: what to run instead of its driver, or None.

@@ -1,51 +1,10 @@
 """What an executable tells about itself: its text, what it launches, what runs that."""
 
 from ..compile.loops.statements import Kernel, Region
-from .loading import load
+from .loading import called, load
 
 # Functions of an executable and its arguments: the one to run instead, or None.
 places: list = []
-
-
-class Report:
-    """What an `Executable` says of itself, and where it runs.
-
-    Attributes:
-      program: the `Program`.
-      native: how it was loaded: False, or a name of `kernel_routes`.
-      loaded: what `load` made of it.
-      kernels: the names of the kernels it launches, in order, inner programs' included.
-    """
-
-    def at(self, leaves):
-        """The executable that runs it where its arguments are, often itself."""
-        for place in places:
-            if (there := place(self, leaves)) is not None:
-                return there
-        return self
-
-    @property
-    def fallbacks(self):
-        """Pairs (primitive name, reason) of what runs uncompiled."""
-        return self.program.fallbacks
-
-    @property
-    def source(self):
-        """The text of the generated file."""
-        return self.loaded.source.text
-
-    @property
-    def path(self):
-        """Where the generated file is."""
-        return self.loaded.path
-
-    @property
-    def texts(self):
-        """{dialect: function that gives the text} of what else it was compiled from."""
-        return getattr(self.loaded, "texts", {})
-
-    def __repr__(self):
-        return f"<{self.program.name}: {len(self.kernels)} kernels, {self.path}>"
 
 
 def kernel_names(program, native):
@@ -59,8 +18,7 @@ def kernel_names(program, native):
         if isinstance(step, Kernel):
             name = next(own)
             names += [] if isinstance(step, Region) else [name]
-        elif step.routine == "program":
-            inner = step.attrs["program"]
+        elif inner := called(step):
             names += [f"{inner.name}/{name}" for name in kernel_names(inner, native)]
     return tuple(names)
 
@@ -70,6 +28,8 @@ kernel_routes = {False: "plain", True: "numba"}
 # native -> function of a kernel's statements, whose rules note what they decide; others
 # have that of the CPU, `arrange`.
 kernel_rules: dict = {}
+# route -> function of a kernel: how many threads may share it, as this machine is set.
+kernel_threads: dict = {}
 # routine -> what runs it: where it is native, and where it is not.
 call_routes = {"matmul": ("product", "product"), "eval": ("uncompiled", "uncompiled")}
 

@@ -25,18 +25,29 @@ def start_values(reduce):
     return tuple(Const(v, d) for v, d in zip(values, dtypes, strict=True))
 
 
-def combine(name, old, new):
-    """One step of a Reduce: accumulators and values -> accumulators, as expressions."""
+def combine(name, old, new, any_order=False):
+    """One step of a Reduce: accumulators and values -> accumulators, as expressions.
+
+    Args:
+      any_order: whether the new ones may come from places before those of the old ones.
+    """
     if name not in ("argmax", "argmin"):
         return (op(name, *old, *new),)
-    # The first of several equal ones stays, and the first NaN stays for good.
-    after, upto = ("gt", "le") if name == "argmax" else ("lt", "ge")
-    if new[0].dtype.kind in "iub":
-        better = op(after, new[0], old[0])
-    else:
-        worse = op(upto, new[0], old[0])  # or equal; never where one is a NaN
-        better = op("and", op("not", worse), op("eq", old[0], old[0]))
+    better = is_better(name, old[0], new[0])
+    if any_order:
+        as_good = op("not", is_better(name, new[0], old[0]))
+        better = op("or", better, op("and", as_good, op("lt", new[1], old[1])))
     return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
+
+
+def is_better(name, old, new):
+    """Whether a value takes the place of one before it: the first of several equal ones
+    stays, and the first NaN stays for good."""
+    after, upto = ("gt", "le") if name == "argmax" else ("lt", "ge")
+    if new.dtype.kind in "iub":
+        return op(after, new, old)
+    worse = op(upto, new, old)  # or equal; never where one is a NaN
+    return op("and", op("not", worse), op("eq", old, old))
 
 
 def written_out(total):

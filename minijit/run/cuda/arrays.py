@@ -184,10 +184,6 @@ class CudaArray(ArrayImpl):
     sharding = property(lambda self: SingleDeviceSharding(self.device))
     committed = property(lambda self: True)
 
-    def devices(self):
-        """The device that it is on, in a set."""
-        return {self.device}
-
     def copy_to_host_async(self):
         """Copy the numbers to where the program can read them."""
         self.numpy()

@@ -16,7 +16,7 @@ from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import For
 from ...compile.numbers.scalar_forms import Param
 from .grid_memory import WARP
-from .grid_walker import combine_places, of_blocks
+from .grid_walker import of_blocks
 
 
 # chapter 26
@@ -44,8 +44,7 @@ class BlockTotal:
         once = emitter.let if several else lambda expr, value: value
         for name, value in zip((*olds, *news), values, strict=True):
             known[name] = once(name, value)
-        combined = combine_places if several else combine
-        results = combined(self.reduce.op, olds, news)
+        results = combine(self.reduce.op, olds, news, any_order=several)
         values = [self.walker.value(result) for result in results]
         values = list(map(once, results, values))
         for cell, value in zip(self.cells, values, strict=True):

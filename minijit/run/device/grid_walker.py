@@ -24,11 +24,13 @@ a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`
                                  value is the bits that were there
 """
 
+from functools import partial
+
 import numpy as np
 
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.contents import loads_within, stores_in
-from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
+from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce, as_index
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import BOOL, storage_dtype
 from ...compile.loops.statements import (
@@ -191,25 +193,28 @@ class GridWalker(Walker):
         ways = {"thread": self.divide, "reduce": self.total}
         ways.get(stmt.axis.kind, self.in_order)(stmt)
 
-    def divide(self, stmt):
+    def divide(self, stmt, loop=None):
         self.settle(*self.touched([stmt]))
         self.shared = False
+        self.go(stmt, loop or partial(self.emitter.share, threads=self.threads))
+        self.shared = True
+
+    def go(self, stmt, loop):
+        """A loop, as an emitter writes it."""
         extent = stmt.axis.extent
         extent = extent if isinstance(extent, int) else self.value(extent)
-        with self.emitter.share(stmt, extent, self.threads) as counter:
+        with loop(stmt, extent) as counter:
             self.values[stmt.axis] = counter
             self.block(stmt.body)
-        self.shared = True
+            if self.shared:
+                self.wait()
 
     def total(self, stmt):
         """Each thread has a total of its own; at the end they are combined."""
         reduces = [s.reduce for s in statements([stmt]) if isinstance(s, Step)]
         reduces = [e for e in reduces if e in self.cells]
         if stmt.axis.bounds[1] + 1 < WARP:
-            self.settle(*self.touched([stmt]))
-            self.shared = False
-            walkers[For](self, stmt)
-            self.shared = True
+            self.divide(stmt, self.emitter.loop)
             return
         self.divide(stmt)
         for reduce in reduces:
@@ -227,12 +232,7 @@ class GridWalker(Walker):
     def in_order(self, stmt):
         """A loop that all threads go through together."""
         self.clear_before(stmt)
-        extent = stmt.axis.extent
-        extent = extent if isinstance(extent, int) else self.value(extent)
-        with self.emitter.loop(stmt, extent) as counter:
-            self.values[stmt.axis] = counter
-            self.block(stmt.body)
-            self.wait()
+        self.go(stmt, self.emitter.loop)
 
     def clear_before(self, stmt):
         reads, writes = self.touched([stmt])
@@ -271,19 +271,6 @@ class GridWalker(Walker):
 
     def read_by(self, stmt):
         return {e.buffer for e in loads_within(stmt.uses())} & self.stored
-
-
-def combine_places(name, old, new):
-    """A step of argmax in any order: of several equal ones the first in memory."""
-    better = op("gt" if name == "argmax" else "lt", new[0], old[0])
-    same = op("eq", new[0], old[0])
-    if new[0].dtype.kind not in "iub":
-        new_nan, old_nan = (op("ne", x, x) for x in (new[0], old[0]))
-        better = op("or", better, op("and", new_nan, op("eq", old[0], old[0])))
-        same = op("or", same, op("and", new_nan, old_nan))
-    earlier = op("and", same, op("lt", new[1], old[1]))
-    better = op("or", better, earlier)
-    return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
 
 
 # What statements are where they are a block's; others are as on a CPU.  Of a `Reduce`:

@@ -74,52 +74,6 @@ def plan_of(call, blocks_of=blocks_of_rows, starts=(0, 0, 0)):
     return batch * blocks, numbers + [x for line in reversed(axes) for x in line]
 
 
-# ---- what a region says
-
-
-class RoutineCalls:
-    """Calls of what is compiled already: methods for `RegionWriter`."""
-
-    def product(self, call, offsets):
-        """A product of matrices."""
-        out, a, b = self.starts((*call.outputs, *call.inputs), offsets)
-        key = tiles(call)
-        self.declared[declaration(key)] = None
-        count, numbers = plan_of(call)
-        given = a, b, out, self.numbers(numbers), self.numbers([0, count])
-        self.call_routine(f"kernel_{key}", given)
-
-    def numbers(self, values):
-        """The name of some numbers, which stand in the module."""
-        typed = ", ".join(f"i64 {x}" for x in values)
-        name = f"@numbers_{short_name(typed)}"
-        self.declared[f"{name} = internal constant [{len(values)} x i64] [{typed}]"] = (
-            None
-        )
-        return name
-
-    def lapack(self, call, offsets):
-        """A routine of LAPACK: of each argument it is given the address."""
-        given = self.starts(call.attrs["given"], offsets)
-        word = lapack_symbol(call.attrs["name"])
-        self.declared[f"declare void @{word}({', '.join(['ptr'] * len(given))})"] = None
-        self.call_routine(word, given)
-
-    def starts(self, views, offsets):
-        """The addresses of the first elements of views."""
-        pairs = zip(views, offsets, strict=True)
-        return [
-            self.do(
-                f"getelementptr {memory_type(view.buffer.dtype)}, "
-                f"ptr {self.pointer(view.buffer)}, i64 {i}"
-            )
-            for view, i in pairs
-        ]
-
-    def call_routine(self, word, given):
-        self.line(f"call void @{word}({', '.join(f'ptr {x}' for x in given)})")
-
-
 @functools.cache
 def lapack_symbol(name):
     """The name by which LLVM finds a routine of the LAPACK of SciPy."""
@@ -180,8 +134,11 @@ fail_declarations = (
 )
 
 
-class PythonCalls:
-    """What a writer of a region says to Python: methods for `RegionWriter`.
+# ---- what a region says
+
+
+class Calls:
+    """Calls of what is compiled already, and of Python: methods for `RegionWriter`.
 
     Attributes:
       ticks: the slot that counts the work since it last looked for signals, or None.
@@ -190,6 +147,45 @@ class PythonCalls:
 
     ticks: str | None
     leaves: bool
+
+    def product(self, call, offsets):
+        """A product of matrices."""
+        out, a, b = self.starts((*call.outputs, *call.inputs), offsets)
+        key = tiles(call)
+        self.declared[declaration(key)] = None
+        count, numbers = plan_of(call)
+        given = a, b, out, self.numbers(numbers), self.numbers([0, count])
+        self.call_routine(f"kernel_{key}", given)
+
+    def numbers(self, values):
+        """The name of some numbers, which stand in the module."""
+        typed = ", ".join(f"i64 {x}" for x in values)
+        name = f"@numbers_{short_name(typed)}"
+        self.declared[f"{name} = internal constant [{len(values)} x i64] [{typed}]"] = (
+            None
+        )
+        return name
+
+    def lapack(self, call, offsets):
+        """A routine of LAPACK: of each argument it is given the address."""
+        given = self.starts(call.attrs["given"], offsets)
+        word = lapack_symbol(call.attrs["name"])
+        self.declared[f"declare void @{word}({', '.join(['ptr'] * len(given))})"] = None
+        self.call_routine(word, given)
+
+    def starts(self, views, offsets):
+        """The addresses of the first elements of views."""
+        pairs = zip(views, offsets, strict=True)
+        return [
+            self.do(
+                f"getelementptr {memory_type(view.buffer.dtype)}, "
+                f"ptr {self.pointer(view.buffer)}, i64 {i}"
+            )
+            for view, i in pairs
+        ]
+
+    def call_routine(self, word, given):
+        self.line(f"call void @{word}({', '.join(f'ptr {x}' for x in given)})")
 
     def counter(self):
         """The slot that counts the work."""

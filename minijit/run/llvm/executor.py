@@ -30,9 +30,6 @@ class LLVMProgram:
     """A program in memory, its kernels compiled by LLVM: as `LoadedProgram`.
 
     Attributes:
-      run: the driver: NumPy arrays -> tuple of NumPy arrays.
-      body: the kernels and calls that it runs, in order; constants: as in `Program`.
-      names: of the kernels it launches, in order.
       kernels: the `KernelText`s, each once.
       texts: {dialect: function that gives the text}.
     """

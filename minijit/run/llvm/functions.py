@@ -15,13 +15,11 @@ import functools
 import re
 from contextlib import contextmanager
 
-from ...compile.loops.graphs import postorder
 from ...compile.loops.index_rules import has_digit, linear
 from ...compile.loops.scalars import FLOAT32, UINT16
-from ...compile.numbers.scalar_forms import form_of
 from ...compile.schedule.nests import terms_in_memory
 from ...trace.jit.jit import cache_clearers
-from ..emit import Walker
+from ..emit import Walker, computed
 from .target import converts
 
 
@@ -52,10 +50,21 @@ define hidden <8 x i16> @__truncdfhf2(double %x) {
 """
 
 
-class Branches:
-    """How a writer writes two cases: a method for `LLVMWriter`."""
+class FunctionCalls:
+    """How a writer calls functions, and writes two cases: methods for `LLVMWriter`.
+
+    Attributes:
+      used: the keys of the functions it calls, see `function_text`.
+      declared: the declarations of what else it calls.
+      for_host: whether it writes for the machine that it runs on.
+      halves: {(dtype, a register with such a 16-bit float): one with its bits}.
+    """
 
     lines: list
+    used: dict
+    declared: dict
+    halves: dict
+    for_host = True
 
     @contextmanager
     def branch(self, condition):
@@ -74,22 +83,6 @@ class Branches:
         self.begin(f"end{k}")
         other, *_ = [*second, f"end{k}"]
         self.lines[at] = f"  br i1 {condition}, label %then{k}, label %{other}"
-
-
-class FunctionCalls:
-    """How a writer calls functions: methods for `LLVMWriter`.
-
-    Attributes:
-      used: the keys of the functions it calls, see `function_text`.
-      declared: the declarations of what else it calls.
-      for_host: whether it writes for the machine that it runs on.
-      halves: {(dtype, a register with such a 16-bit float): one with its bits}.
-    """
-
-    used: dict
-    declared: dict
-    halves: dict
-    for_host = True
 
     def call(self, key, values):
         """A call of a function that stands in the same module."""
@@ -155,16 +148,6 @@ class MemoryWalker(Walker):
             pairs = zip(access.index, access.buffer.strides, strict=True)
             terms = linear(*pairs, whole=self.values).items()
         return [(self.value(part), factor) for part, factor in terms]
-
-
-def computed(writer, key, values):
-    """Write what a function's form says of some values: -> the result's."""
-    params, result = form_of(*key)
-    walker = Walker(writer)
-    walker.values |= zip(params, values, strict=True)
-    for expr in postorder([result]):
-        walker.values[expr] = walker.value(expr)
-    return walker.values[result]
 
 
 def define(key, writer, name, attributes, linkage="internal"):

@@ -15,6 +15,7 @@ from collections import deque
 
 from ...compile.loops.contents import stored_in
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
+from ...compile.loops.scalars import BOOL
 from ...compile.loops.statements import Kernel
 from ...compile.memory.complex_pairs import in_pairs, origin_of
 from ...compile.schedule.place import place
@@ -22,7 +23,8 @@ from ...compile.schedule.placing_rules import prepared
 from ..cache_folder import short_name
 from .engine import Code, share
 from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
-from .python_calls import FREES, RAISES, builtin_text, make_builtin, python_declarations
+from .loops import WordWriter
+from .python_calls import FREES, RAISES, make_builtin, python_declarations
 from .text import LLVMWriter
 from .work import LONG, by_way, steps_of
 
@@ -108,9 +110,32 @@ recent: deque = deque(maxlen=256)
 
 @functools.cache
 def caller(count):
-    """Where the function begins by which Python calls kernels of so many arrays."""
-    name = f"minijit_call_{count}"
-    text = builtin_text(count).replace("NAME", name)
+    """Where the function begins by which Python calls kernels of so many arrays.
+
+    In the memory of `self` the kernel's address is the second word, and the third one
+    says what else it wants: `FREES`, that other threads of Python run meanwhile, and
+    `RAISES`, that its result, an i1, says whether there is an exception.
+    """
+    name, writer = f"minijit_call_{count}", WordWriter()
+    held, do = writer.field("%self"), writer.do
+    kernel, wants = writer.word(held, 1), writer.word(held, 2, "i64")
+    places = [writer.field(writer.word("%args", i)) for i in range(count)]
+    call = f"call i1 {kernel}({', '.join(f'ptr {place}' for place in places)})"
+    found = writer.cell(BOOL, "false")
+    with writer.branch(do(f"trunc i64 {wants} to i1")) as otherwise:
+        thread = do("call ptr @PyEval_SaveThread()")
+        writer.set(found, do(call))
+        writer.line(f"call void @PyEval_RestoreThread(ptr {thread})")
+        otherwise()
+        writer.set(found, do(call))
+    # A kernel without a result leaves there whatever it had: `RAISES` is asked, too.
+    raises = do(f"icmp uge i64 {wants}, {RAISES}")
+    raised = do(f"and i1 {raises}, {writer.get(found)}")
+    with writer.branch(raised) as otherwise:
+        otherwise()
+        writer.line("call void @Py_IncRef(ptr @_Py_NoneStruct)")
+    result = do(f"select i1 {raised}, ptr null, ptr @_Py_NoneStruct")
+    text = writer.text(f"ptr @{name}(ptr %self, ptr %args, i64 %n)", f"ptr {result}")
     return share(name, "\n".join([*python_declarations, text]))
 
 

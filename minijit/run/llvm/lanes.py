@@ -18,8 +18,9 @@ from ...compile.loops.graphs import postorder
 from ...compile.loops.scalars import BOOL
 from ...compile.numbers.scalar_forms import form_of
 from ...trace.jit.jit import cache_clearers
+from ..emit import computed
 from .engine import share
-from .functions import computed, define, function_name, function_text, function_texts
+from .functions import define, function_name, function_text, function_texts
 from .instructions import from_library, select
 from .kernels import module_text
 from .target import vector_bytes

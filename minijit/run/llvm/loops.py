@@ -59,3 +59,22 @@ class LoopWriter(LLVMWriter):
         values = [self.do(f"load ptr, ptr {slot}") for slot in slots]
         for slot, value in zip(slots, reversed(values), strict=True):
             self.line(f"store ptr {value}, ptr {slot}")
+
+
+class WordWriter(LoopWriter):
+    """Writes functions of words of 8 bytes in memory, which no statement is about."""
+
+    def at(self, pointer, i):
+        return self.do(f"getelementptr i64, ptr {pointer}, i64 {i}")
+
+    def word(self, pointer, i, kind="ptr"):
+        """Number i of the words from an address on."""
+        return self.do(f"load {kind}, ptr {self.at(pointer, i)}")
+
+    def put(self, value, pointer, i, kind="ptr"):
+        self.line(f"store {kind} {value}, ptr {self.at(pointer, i)}")
+
+    def field(self, thing):
+        """The first field of an object of Python's: of an array where its memory is."""
+        where = f"getelementptr i8, ptr {thing}, i64 {object.__basicsize__}"
+        return self.do(f"load ptr, ptr {self.do(where)}")

@@ -12,8 +12,8 @@
       ret ptr @_Py_NoneStruct
     }
 
-`builtin_text` writes this, once a process for all kernels of one array, and
-`make_builtin` makes a function of Python of it and a kernel.
+`caller` writes this, once a process for all kernels of one array, and `make_builtin`
+makes a function of Python of it and a kernel.
 """
 
 import ctypes
@@ -32,62 +32,8 @@ python_declarations = (
 )
 
 
-# What a kernel may want of the function that calls it.
+# What a kernel may want of the function that calls it, see `caller`.
 FREES, RAISES = 1, 2
-
-
-def builtin_text(count):
-    """The built-in function: the arrays' memory, the kernel, and None as the result.
-
-    An array's first field, after what every Python object has, points to its memory.
-    In that of `self` the kernel's address is the second word, and the third one says
-    what else it wants (see `make_builtin`): `FREES`, that other threads of Python run
-    meanwhile, and `RAISES`, that its result, an i1, says whether there is an exception.
-
-    Args:
-      count: how many arrays it takes.
-    """
-    lines = [
-        "define ptr @NAME(ptr %self, ptr %args, i64 %n) {",
-        f"  %f = getelementptr i8, ptr %self, i64 {object.__basicsize__}",
-        "  %held = load ptr, ptr %f",
-        "  %second = getelementptr ptr, ptr %held, i64 1",
-        "  %kernel = load ptr, ptr %second",
-        "  %third = getelementptr i64, ptr %held, i64 2",
-        "  %wants = load i64, ptr %third",
-    ]
-    for i in range(count):
-        lines += [
-            f"  %a{i} = getelementptr ptr, ptr %args, i64 {i}",
-            f"  %o{i} = load ptr, ptr %a{i}",
-            f"  %f{i} = getelementptr i8, ptr %o{i}, i64 {object.__basicsize__}",
-            f"  %p{i} = load ptr, ptr %f{i}",
-        ]
-    given = ", ".join(f"ptr %p{i}" for i in range(count))
-    # A kernel without a result leaves there whatever it had: `RAISES` is asked, too.
-    return "\n".join(lines) + f"""
-  %frees = trunc i64 %wants to i1
-  br i1 %frees, label %alone, label %together
-alone:
-  %thread = call ptr @PyEval_SaveThread()
-  %later = call i1 %kernel({given})
-  call void @PyEval_RestoreThread(ptr %thread)
-  br label %called
-together:
-  %now = call i1 %kernel({given})
-  br label %called
-called:
-  %found = phi i1 [ %later, %alone ], [ %now, %together ]
-  %raises = icmp uge i64 %wants, {RAISES}
-  %raised = and i1 %raises, %found
-  br i1 %raised, label %failed, label %done
-failed:
-  ret ptr null
-done:
-  call void @Py_IncRef(ptr @_Py_NoneStruct)
-  ret ptr @_Py_NoneStruct
-}}
-"""
 
 
 class MethodDef(ctypes.Structure):

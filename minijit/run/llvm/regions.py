@@ -19,7 +19,7 @@ from ...compile.loops.kernel_buffers import buffer_names, touched
 from ...compile.loops.statements import Region, Store, Swap, statements
 from ...compile.memory.complex_pairs import origin_of, region_in_pairs
 from ..lapack import alone, works_alone
-from .calls import PythonCalls, RoutineCalls
+from .calls import Calls
 from .functions import MemoryWalker
 from .kernels import KernelText, kernel_texts
 from .loops import LoopWriter
@@ -78,7 +78,7 @@ class AliasScopes:
         return self.tags.get(buffer, "") if self.tags else ""
 
 
-class RegionWriter(AliasScopes, TableMethods, PythonCalls, RoutineCalls, LoopWriter):
+class RegionWriter(AliasScopes, TableMethods, Calls, LoopWriter):
     """Writes a region.
 
     Attributes:

@@ -29,7 +29,7 @@ from ...compile.numbers.scalar_forms import form_of, plain_name
 from ...compile.schedule.machine import Machine
 from ...compile.schedule.nests import strides_of
 from ..emit import Walker, any_order, total_only, walkers
-from . import vectors as llvm_vectors
+from . import blocks
 from .extremes import start
 from .instructions import c_functions, divisions, overload
 from .lanes import has_rare_branch, lanes_of
@@ -38,8 +38,8 @@ from .notes import ACCUMULATED, FEWEST_STEPS
 from .target import vector_bytes
 from .text import LLVMWriter
 from .vectors import (
-    PACKED, Lanes, WithinKernel, each_place_once, follows, in_rows, lane_walkers,
-    pieces, row_of, step,
+    PACKED, Lanes, WithinKernel, each_place_once, follows, in_rows, in_vectors,
+    lane_walkers, moves_apart, pieces, row_of, step,
 )
 
 # ---- which loops
@@ -501,17 +501,25 @@ def together(name, dtype, emitter, x, y):
 
 
 def walk_loop(walker, stmt):
-    """A loop in strips where that can be; and as it was, where not."""
+    """A loop in strips, or all steps at once; and as it was, where neither can be."""
     writer = walker.emitter
-    here = isinstance(writer, LLVMWriter) and writer.for_host
+    if not isinstance(writer, LLVMWriter):
+        Walker.loop(walker, stmt)
+        return
+    here = writer.for_host
     if here and (free := without_guard(walker, stmt)):
         with writer.branch(walker.value(stmt.body[-1].pred)):
             walker.block([free])
     elif here and (plan := plan_of(walker, stmt)):
         writer.loops.add("vectors" if plan.whole else "plain")
         walk_strips(walker, stmt, plan)
+    elif in_vectors(stmt):
+        writer.loops.add("vectors")
+        Lanes(walker, stmt).walk(stmt.body)
     else:
-        llvm_vectors.walk_loop(walker, stmt)
+        if stmt.axis.extent != 1 and not any(isinstance(s, For) for s in stmt.body):
+            writer.loops.add("vectors" if moves_apart(stmt) else "plain")
+        blocks.walk_loop(walker, stmt)
 
 
 def without_guard(walker, loop):

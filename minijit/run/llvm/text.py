@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from ...compile.loops.scalars import BOOL
 from ...compile.numbers.scalar_forms import plain_name, scalar_form
 from ...compile.schedule.placing_rules import sure
-from .functions import Branches, FunctionCalls
+from .functions import FunctionCalls
 from .notes import Notes
 from .types import constant_text, kind_of, memory_type, register_type
 from .work import LONG
@@ -62,7 +62,7 @@ CHANGING = ("load", "phi", "call", "atomicrmw", "cmpxchg")
 REGISTER = re.compile(r"%\w+")
 
 
-class LLVMWriter(FunctionCalls, Branches, Notes):
+class LLVMWriter(FunctionCalls, Notes):
     """Writes one function: the emitter that `Walker` talks to.
 
     A value is the name of a register or a number's text, a cell is a slot on the stack.

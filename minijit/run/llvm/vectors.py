@@ -34,30 +34,12 @@ from ...compile.schedule.nests import stride_along, strides_of, terms_in_memory
 from ...trace.base.config import config
 from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
-from . import blocks as llvm_blocks, extremes
+from . import extremes
 from .blocks import as_it_is, bits_of, exchanged, shuffled
 from .functions import function_name, typed_text
 from .lanes import LaneWriter, has_rare_branch, lanes_of
 from .target import level_of_target, vector_bytes
-from .text import LLVMWriter
 from .types import memory_type, register_type
-
-
-def walk_loop(walker, stmt):
-    """A loop; one of kind `vector` runs all its steps at once, if it can."""
-    if isinstance(walker.emitter, LLVMWriter):
-        if in_vectors(stmt):
-            walker.emitter.loops.add("vectors")
-            Lanes(walker, stmt).walk(stmt.body)
-            return
-        inner = any(isinstance(s, For) for s in stmt.body)
-        if not inner and stmt.axis.extent != 1:
-            whole = moves_apart(stmt)
-            walker.emitter.loops.add("vectors" if whole else "plain")
-    llvm_blocks.walk_loop(walker, stmt)
-
-
-walkers |= {For: walk_loop}
 
 
 def moves_apart(loop):

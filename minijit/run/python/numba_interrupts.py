@@ -55,7 +55,7 @@ def native_interrupts():
         release(lock)
         return raised
 
-    return {"interrupted": interrupted}
+    return interrupted
 
 
 def raise_held(stop):

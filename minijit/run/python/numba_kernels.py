@@ -58,19 +58,16 @@ def numba_kinds(signature):
 
 
 # chapter 16
-def compile_kernel(source, function, path):
+def compile_kernel(source, function, path, **more):
     """Compile one kernel with numba, its types given: nothing is left to inference."""
     import numba
 
-    kinds = numba_kinds(source.signature)
     with compiler_errors(source.name, path):
-        dispatcher = numba.njit(
-            numba.void(*kinds),
+        return numba.njit(
+            numba_kinds(source.signature),
             locals={name: numba_type(d) for name, d in source.locals.items()},
             error_model="numpy",
             nogil=True,
             no_cfunc_wrapper=True,
+            **more,
         )(function)
-    # The compiled code itself: the dispatcher would look up the argument types again.
-    result, = dispatcher.overloads.values()
-    return result.entry_point

@@ -8,8 +8,9 @@ import numpy as np
 from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import Kernel
 from ...compile.numbers.lift_numbers import factors
+from ...trace.base.turns import one_at_a_time
+from ...trace.jit.stores import Recent
 from ..cache_folder import write_source
-from ..compiled_once import compiled_once
 from ..loading import loaders, rewritten, routines
 from ..scalars.numba_scalars import native_functions
 from .emitter import print_lifted
@@ -17,28 +18,46 @@ from .numba_kernels import compile_kernel
 from .source import print_program
 from .source_text import Constants
 
+# (text, types, constants) -> the compiled kernel, for all programs of this process.  A
+# program keeps its kernels for itself, so that one which leaves this table is compiled
+# again at most where another program has the same text.
+native_kernels = Recent(limit=1024)
+# name of a function that printed text calls -> what makes it for numba, once it does.
+native_calls: dict = {}
 
-def native_kernel(source, function, path):
-    """What numba makes of a printed kernel: a function of NumPy arrays.
+
+@one_at_a_time
+def native_kernel(source, namespace, path):
+    """What numba makes of a printed kernel, one text only once: a function of arrays.
 
     Args:
       source: the `KernelSource`.
-      function: the same kernel as a plain Python function.
+      namespace: with the same as plain Python functions, and its constants.
       path: of the file it stands in, for error messages.
     """
-    constants = {name: function.__globals__[name] for name in source.constants}
+    constants = {name: namespace[name] for name in source.constants}
+    types = [tuple(each.locals.items()) for each in (source, *source.functions)]
+    numbers = tuple((n, c.tobytes()) for n, c in constants.items())
+    key = source.body, tuple(types), numbers
+    if (kernel := native_kernels.find(key)) is None:
+        known = native_functions() | constants
+        called = (name for name in native_calls if f"{name}(" in source.text)
+        known |= {name: native_calls[name]() for name in called}
 
-    def build():
-        namespace = native_functions() | constants
-        code = FunctionType(function.__code__, namespace, source.name)
-        return compile_kernel(source, code, path)
+        def compiled(each, **more):
+            code = FunctionType(namespace[each.name].__code__, known, each.name)
+            return compile_kernel(each, code, path, **more)
 
-    key = source.body, tuple((n, c.tobytes()) for n, c in constants.items())
-    return compiled_once(key, build)
+        for each in source.functions:
+            known[each.name] = compiled(each, no_cpython_wrapper=True)
+        # The compiled code itself: to look up the types of arguments again takes long.
+        result, = compiled(source).overloads.values()
+        native_kernels.store(key, kernel := result.entry_point)
+    return kernel
 
 
 def with_arguments(kernel, source, path):
-    """A kernel in which numbers are arguments: -> (source, function, these numbers).
+    """A kernel in which numbers are arguments: -> (source, namespace, these numbers).
 
     Programs that differ in a number so share what is compiled.  The file shows the
     numbers themselves.
@@ -50,15 +69,15 @@ def with_arguments(kernel, source, path):
     namespace = {"np": np}
     exec(compile("\n".join(lines), path, "exec"), namespace)
     numbers = [wide_dtype(c.dtype).type(c.value) for c in general.numbers]
-    return general, namespace[source.name], numbers
+    return general, namespace, numbers
 
 
 def launch_native(kernel, source, namespace, path):
     """What the driver calls for a kernel: what numba makes of it."""
-    function, numbers = namespace[source.name], ()
+    numbers = ()
     if source.constants and not source.numbers:
-        source, function, numbers = with_arguments(kernel, source, path)
-    return partial(native_kernel(source, function, path), *numbers)
+        source, namespace, numbers = with_arguments(kernel, source, path)
+    return partial(native_kernel(source, namespace, path), *numbers)
 
 
 # (native, type of a kernel) -> function(kernel, source, namespace, path): what the

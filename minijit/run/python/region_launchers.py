@@ -4,19 +4,16 @@ A launcher is what the driver calls: it takes NumPy arrays, those for the result
 """
 
 import math
-from types import FunctionType
+from functools import cache, partial
 
 import numpy as np
 
 from ...compile.loops.statements import Region
-from ..compiled_once import compiled_once
 from ..lapack import native_lapack
-from ..scalars.numba_scalars import native_functions
 from ..scalars.scalar_math import functions
 from .numba_interrupts import native_interrupts, raise_held
-from .numba_kernels import compiler_errors, numba_kinds, numba_type
 from .numba_products import native_products
-from .program import launchers
+from .program import launchers, native_calls, native_kernel
 
 
 def longer(array, rows):
@@ -36,6 +33,7 @@ def part(array, start, shape):
 functions |= {"longer": longer, "part": part}
 
 
+@cache
 def native_part():
     """`part` for numba: a pointer and a shape."""
     from numba import types
@@ -73,42 +71,10 @@ def native_part():
     return part
 
 
-def dispatcher_of(source, namespace, known, path, wrapper):
-    """What numba makes of a region or of one of its functions; it finds the results.
-
-    Args:
-      known: the names that it uses; wrapper: whether Python calls it.
-    """
-    import numba
-
-    code = FunctionType(namespace[source.name].__code__, known, source.name)
-    with compiler_errors(source.name, path):
-        return numba.njit(
-            numba_kinds(source.signature),
-            locals={name: numba_type(d) for name, d in source.locals.items()},
-            error_model="numpy",
-            nogil=True,
-            no_cpython_wrapper=not wrapper,
-            no_cfunc_wrapper=True,
-        )(code)
-
-
-def compile_region(source, namespace, path):
-    """Compile the functions of a region with numba, then what calls them."""
-    known = native_functions() | {name: namespace[name] for name in source.constants}
-    if "interrupted(" in source.text:
-        known |= native_interrupts()
-    if "matmul(" in source.text:
-        known |= native_products()
-    if "lapack(" in source.text:
-        known |= native_lapack()
-    if "part(" in source.text:
-        known |= {"part": native_part()}
-    for each in (*source.functions, source):
-        known[each.name] = dispatcher_of(each, namespace, known, path, each is source)
-    # The compiled code itself, as of a kernel.
-    result, = known[source.name].overloads.values()
-    return result.entry_point
+native_calls |= {
+    "interrupted": native_interrupts, "matmul": native_products,
+    "lapack": native_lapack, "part": native_part,
+}  # fmt: skip
 
 
 class RegionLauncher:
@@ -134,18 +100,12 @@ class RegionLauncher:
 region_launchers = {False: RegionLauncher}
 
 
-def launch_plain(region, source, namespace, path):
-    """What the driver calls for a region that Python runs."""
-    return region_launchers[bool(source.tables)](source, namespace[source.name], False)
+def launch_region(region, source, namespace, path, native):
+    """What the driver calls for a region that Python runs, or that numba compiles."""
+    function = namespace[source.name]
+    if native:
+        function = native_kernel(source, namespace, path)
+    return region_launchers[bool(source.tables)](source, function, native)
 
 
-def launch_native(region, source, namespace, path):
-    """What the driver calls for a region that numba compiles, one text only once."""
-    constants = tuple((n, namespace[n].tobytes()) for n in source.constants)
-    types = [tuple(s.locals.items()) for s in (source, *source.functions)]
-    key = source.body, tuple(types), constants
-    function = compiled_once(key, lambda: compile_region(source, namespace, path))
-    return region_launchers[bool(source.tables)](source, function, True)
-
-
-launchers |= {(False, Region): launch_plain, (True, Region): launch_native}
+launchers |= {(n, Region): partial(launch_region, native=n) for n in (False, True)}

@@ -301,7 +301,6 @@ class RegionSource(KernelSource):
 
     Attributes:
       tables: the `Attached` of each tape or union; `buffers` ends with their buffers.
-      functions: the `FunctionSource`s.
     """
 
     tables: tuple = ()

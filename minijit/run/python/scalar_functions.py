@@ -23,11 +23,9 @@ import re
 
 import numpy as np
 
-from ...compile.loops.graphs import postorder
 from ...compile.loops.scalars import FLOAT32, UINT16, wide_dtype
 from ...compile.numbers import exact_forms, special_forms  # noqa: F401
-from ...compile.numbers.scalar_forms import form_of
-from ..emit import Walker
+from ..emit import computed
 from ..scalars.numba_scalars import by_type, call_llvm, first, instructions
 from ..scalars.scalar_math import bits, functions, like, named, numbers, typed
 from .emitter import PythonEmitter, call, infix, operations
@@ -122,17 +120,13 @@ def function_text(name, dtypes, words=None):
     Args:
       words: rows to use besides `plain_words`, as a tuple of pairs.
     """
-    operation, given, dtype = key_of(name, dtypes)
-    params, result = form_of(operation, given, dtype)
+    key = _, given, dtype = key_of(name, dtypes)
     emitter = FormEmitter(plain_words | dict(words or ()))
-    walker = Walker(emitter)
-    for param in params:
-        emitter.line(f"{param.name} = {cast(param.dtype.name, param.name)}")
-        walker.values[param] = Text(param.name)
-    for expr in postorder([result]):
-        walker.values[expr] = walker.value(expr)
-    emitter.line(f"return {cast(dtype.name, walker.values[result])}")
-    head = f"def {name}({', '.join(param.name for param in params)}):"
+    params = [Text(f"x{i}") for i in range(len(given))]
+    for param, kind in zip(params, given, strict=True):
+        emitter.line(f"{param} = {cast(kind.name, param)}")
+    emitter.line(f"return {cast(dtype.name, computed(emitter, key, params))}")
+    head = f"def {name}({', '.join(map(str, params))}):"
     constants = [f"{n} = {c}" for n, c in emitter.constants.definitions.items()]
     return "\n".join([*constants, "", head, *emitter.lines]) + "\n"
 

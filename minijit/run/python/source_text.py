@@ -163,6 +163,7 @@ class KernelSource:
       locals: {variable: dtype name}.
       constants: the names of constants it uses.
       numbers: the `Const`s to call it with, before the buffers.
+      functions: the sources of those that it calls, if it is a region.
     """
 
     name: str
@@ -172,6 +173,7 @@ class KernelSource:
     locals: dict = field(repr=False)
     constants: tuple = ()
     numbers: tuple = ()
+    functions = ()
 
     @property
     def body(self):

@@ -26,12 +26,11 @@ from ...compile.schedule.placing_rules import arrange
 from ...compile.simplify.folding import simplify
 from ...trace.api import calls
 from ...trace.base.config import config
-from ...trace.base.demand import add_rows
 from ...trace.jit.jit import JitFunction, jit
 from ...trace.types import Argnums
 from ..calls.planned_driver import plan_of
-from ..loading import load, rewritten
-from ..reports import call_routes, kernel_routes, kernel_rules
+from ..loading import called, load, rewritten
+from ..reports import call_routes, kernel_routes, kernel_rules, kernel_threads
 
 
 def explain(
@@ -50,11 +49,17 @@ def explain(
       `.ideal_bytes`, `.decisions`, `.buffers`, `.why_not_fused(a, b)`, `.dot()` and
       `.plot()`.
     """
-    if not isinstance(fun, JitFunction):
-        fun = jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
-    elif static_argnums is not None or static_argnames is not None:
-        raise TypeError("the function is jitted already: give static arguments to jit")
+    fun = jitted(fun, static_argnums, static_argnames)
     return fun.lower(*args, **kwargs).compile().explain()
+
+
+def jitted(fun, static_argnums=None, static_argnames=None):
+    """A function as `jit` makes it; itself if it is jitted."""
+    if not isinstance(fun, JitFunction):
+        return jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
+    if static_argnums is not None or static_argnames is not None:
+        raise TypeError("the function is jitted already: give static arguments to jit")
+    return fun
 
 
 def is_array(owner):
@@ -86,13 +91,9 @@ def report_of(compiled):
 
 def count_steps(program, native):
     """How many kernels and calls run, those of the functions that are called too."""
-    inner = (s.attrs["program"] for s in program.body if is_program(s))
+    inner = filter(None, map(called, program.body))
     inside = (count_steps(rewritten(made, native), native) - 1 for made in inner)
     return len(program.body) + sum(inside)
-
-
-def is_program(stmt):
-    return not isinstance(stmt, Kernel) and stmt.routine == "program"
 
 
 def needed_bytes(report):
@@ -201,7 +202,7 @@ class Reporting:
                     if not isinstance(stmt, Region):
                         rules = kernel_rules.get(self.native, arrange)
                         self.decisions += decisions_about(stmt, rules)
-            elif stmt.routine == "program":
+            elif called(stmt):
                 self.inner(stmt, place, prefix)
             else:
                 self.call(within, stmt, constants, place, prefix)
@@ -236,11 +237,10 @@ class Reporting:
             reads, writes = reads + use * (not table.given), writes + use * table.given
         before = sum(step.name.partition("#")[0] == name for step in self.steps)
         name = f"{name}#{before + 1}" if before else name
-        add_rows("run.report.explaining")
         step = Step(
             name=name, stmt=stmt, program=within[0], run=within[1], eqns=stmt.eqns,
             reads=reads, writes=writes, flops=found.flops, route=route, reason=reason,
-            source=source, threads=thread_counts.get(route, one_thread)(stmt),
+            source=source, threads=kernel_threads.get(route, one_thread)(stmt),
         )  # fmt: skip
         self.steps.append(step)
 
@@ -252,10 +252,6 @@ class Reporting:
             role = "tape" if role == "temporary" else role
             self.roles[self.tapes[buffer]] = role
         return self.tapes[buffer]
-
-
-# route -> function of a kernel: how many threads may share it, as this machine is set.
-thread_counts: dict = {}
 
 
 def one_thread(stmt):

@@ -38,7 +38,7 @@ from ...trace.api import calls
 from ...trace.base.config import config
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.retrace import finished
-from ..loading import load, watchers
+from ..loading import called, load, watchers
 
 config.define(
     "log_kernels", False, "print a line for each kernel that runs", changes_calls=True
@@ -418,7 +418,7 @@ def with_clocks(program, native, took):
             continue
         prefix = f"call_{next(numbers)}_"
         name, = (name for name in namespace if name.startswith(prefix))
-        inner = step.attrs.get("program") if step.routine == "program" else None
+        inner = called(step)
         namespace[name] = (
             with_clocks(inner, native, took) if inner
             else clocked(namespace[name], took)

@@ -32,8 +32,8 @@ from ...compile.schedule.placing_rules import arrange
 from ...compile.simplify.folding import simplify
 from ...trace.api import calls
 from ...trace.base.config import config
-from ...trace.jit.jit import JitFunction, jit
 from ..loading import rewritten
+from .explaining import jitted
 from .stepping import Stage, Stages, listed
 
 # Names of loops and arrays are numbered anew after each pass, and a jaxpr's lettered.
@@ -128,10 +128,9 @@ def steps(fun: Callable[..., Any]) -> Callable[..., Steps]:
     Returns:
       A function that takes arrays, or `ShapeDtypeStruct`s, and returns `Steps`.
     """
-    jitted = fun if isinstance(fun, JitFunction) else jit(fun)
 
     def run(*args, **kwargs):
-        lowered = jitted.lower(*args, **kwargs)
+        lowered = jitted(fun).lower(*args, **kwargs)
         report = lowered.compile().explain()
         found = Found()
         found.add("trace", "the equations that were recorded", lowered.jaxpr, True)

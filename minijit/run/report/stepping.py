@@ -24,11 +24,11 @@ from ...compile.simplify.folding import simplify
 from ...trace.api import calls
 from ...trace.array import ShapedArray
 from ...trace.dtypes import issubdtype
-from ...trace.jit.jit import JitFunction, jit
 from ...transform.batching.vmap import Lanes, batch_jaxpr
 from ...transform.derivatives.linearize import linearize_jaxpr
 from ...transform.derivatives.transpose import transpose_jaxpr
 from ..loading import load, rewritten
+from .explaining import jitted
 
 # How many lanes the step `batch` shows.
 LANES = 2
@@ -90,8 +90,7 @@ def stages(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Stages:
     Args:
       fun: a function of arrays, jitted or not; args, kwargs: as for a call, or shapes.
     """
-    jitted = fun if isinstance(fun, JitFunction) else jit(fun)
-    lowered = jitted.lower(*args, **kwargs)
+    lowered = jitted(fun).lower(*args, **kwargs)
     closed, name = lowered.jaxpr, lowered.fun_name
     found = [Stage("trace", "the equations that were recorded", str(closed))]
     for show in (show_linearize, show_transpose, show_batch):

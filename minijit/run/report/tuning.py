@@ -24,12 +24,14 @@ from ...compile.schedule.choose import (
 from ...compile.schedule.machine import Machine
 from ...trace.base.config import config, jit_is_disabled
 from ...trace.core import Tracer
-from ...trace.jit.jit import JitFunction, clear_caches, jit
+from ...trace.jit.jit import clear_caches
 from ...trace.jit.signature import sort_arguments
 from ...trace.trees.pytree import tree_leaves
 from ...trace.types import Argnums
+from ..loading import called
 from ..values import to_array
 from ..winners import keep_winner, key_of
+from .explaining import jitted
 from .kernel_log import steps_of, with_clocks
 
 # A kernel that takes less than this share of a program's time stays as it is, and one
@@ -130,10 +132,7 @@ def tune(
         >>> found.after <= found.before
         True
     """
-    if not isinstance(fun, JitFunction):
-        fun = jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
-    elif static_argnums is not None or static_argnames is not None:
-        raise TypeError("the function is jitted already: give static arguments to jit")
+    fun = jitted(fun, static_argnums, static_argnames)
 
     def run(*args, **kwargs):
         call = sort_arguments(fun.options, args, kwargs)
@@ -230,7 +229,7 @@ class Trial:
         if program not in self.copies:
             body = (
                 replace(step, attrs=step.attrs | {"program": self.copy(inner)})
-                if not isinstance(step, Kernel) and (inner := called(step))
+                if (inner := called(step))
                 else step
                 for step in program.body
             )
@@ -268,10 +267,6 @@ class Trial:
         return found
 
 
-def called(step):
-    return step.attrs.get("program") if step.routine == "program" else None
-
-
 def measured(trials, arrays):
     """For each of some trials {key: ns}: the shortest of some runs, in turns."""
     first = [sum(trial.run(arrays).values()) for trial in trials]
@@ -304,7 +299,7 @@ class Tuning:
             return
         known.add(program)
         for step in program.body:
-            if not isinstance(step, Kernel) and (inner := called(step)):
+            if inner := called(step):
                 self.look_at(inner, known)
         with config.override("fusion", program.settings):
             for alone in by_themselves(program, self.machine):

@@ -24,8 +24,9 @@ from ..llvm.engine import share
 from ..llvm.functions import ATTRIBUTES
 from ..llvm.kernels import kernel_texts
 from ..llvm.regions import RegionText, RegionWriter
-from .kernels import PARTS, job_of, workers
-from .workers import parts_text, serving
+from ..reports import kernel_threads
+from .kernels import PARTS, ThreadedText, job_of, workers
+from .workers import JobWriter, parts_text, serving
 
 # Parts have a multiple of so many columns, whole panels, and of so many rows.
 COLUMNS, ROWS = 32, 8
@@ -80,38 +81,30 @@ def pieces(count, size):
     return [(i, min(i + size, count), 0) for i in range(0, count, size)]
 
 
-# After the four words that `share` writes, a job has what `parts_text` reads of it.
-WORDS = enumerate("%a %b %out %numbers %ranges @KERNEL".split(), 4)
-TEXT = """
+DECLARED = """
 declare void @minijit_share(ptr, i64, ptr, ptr, i64)
 declare i64 @llvm.smin.i64(i64, i64)
-
-define void @NAME(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team) #0 {
-  %parts = load i64, ptr %counts
-  %most_at = getelementptr i64, ptr %counts, i64 1
-  %most = load i64, ptr %most_at
-  %ranges = getelementptr i64, ptr %counts, i64 2
-  %job = alloca [10 x i64], align 64
-STORES
-  %there = load i64, ptr %team
-  %helpers = call i64 @llvm.smin.i64(i64 %there, i64 %most)
-  %boxes = getelementptr ptr, ptr %team, i64 1
-  call void @minijit_share(ptr %job, i64 %parts, ptr @part, ptr %boxes, i64 %helpers)
-  ret void
-}
-""".replace("STORES", "\n".join(
-    f"  %at{i} = getelementptr ptr, ptr %job, i64 {i}\n  store ptr {word}, ptr %at{i}"
-    for i, word in WORDS
-))  # fmt: skip
+"""
 
 
 @functools.cache
 def shared(key):
     """The name of the function for products in parts that `tiles` has a key for."""
     serving()
-    name = f"shared_{key}"
-    text = TEXT.replace("NAME", name).replace("KERNEL", f"kernel_{key}")
-    share(name, "\n".join([declaration(key), parts_text(5), text, ATTRIBUTES]))
+    name, writer = f"shared_{key}", JobWriter()
+    job = writer.do("alloca [10 x i64], align 64")
+    # After the four words that `share` writes, a job has what `parts_text` reads of it.
+    words = "%a", "%b", "%out", "%numbers", writer.at("%counts", 2), f"@kernel_{key}"
+    for i, word in enumerate(words, 4):
+        writer.put(word, job, i)
+    parts, most = (writer.word("%counts", i, "i64") for i in (0, 1))
+    there = writer.word("%team", 0, "i64")
+    helpers = writer.do(f"call i64 @llvm.smin.i64(i64 {there}, i64 {most})")
+    given = f"ptr {job}, i64 {parts}, ptr @part, ptr {writer.at('%team', 1)}"
+    writer.line(f"call void @minijit_share({given}, i64 {helpers})")
+    given = "ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team"
+    text = DECLARED + parts_text(5) + writer.text(f"void @{name}({given}) #0")
+    share(name, "\n".join([declaration(key), text, ATTRIBUTES]))
     return name
 
 
@@ -171,3 +164,13 @@ def team_of(threads):
 
 
 kernel_texts |= {Region: SharingText}
+
+
+def threads_of(stmt):
+    """How many may share a kernel: all, if its steps or products are worth dividing."""
+    text = kernel_texts[type(stmt)](stmt)
+    divided = isinstance(text, ThreadedText) or getattr(text, "handed", ())
+    return config.read("cpu_threads") if divided else 1
+
+
+kernel_threads |= {"llvm": threads_of}

@@ -18,8 +18,10 @@ import functools
 
 import numpy as np
 
+from ...compile.loops.scalars import INDEX
 from ..llvm.engine import Code, share
 from ..llvm.kernels import caller
+from ..llvm.loops import WordWriter
 from ..llvm.python_calls import FREES, make_builtin, python_declarations
 from ..llvm.target import binding, forever, host
 
@@ -31,6 +33,7 @@ TEXT = """
 declare void @PyThread_release_lock(ptr)
 declare i32 @PyThread_acquire_lock(ptr, i32)
 declare i32 @sched_yield()
+declare void @llvm.x86.sse2.pause()
 
 define void @work(ptr %job) {
 start:
@@ -49,178 +52,122 @@ take:
 done:
   ret void
 }
-
-define internal void @ask(ptr %box, ptr %job) {
-start:
-  %word = ptrtoint ptr %job to i64
-  %inside = getelementptr i64, ptr %job, i64 2
-  %0 = atomicrmw add ptr %inside, i64 1 seq_cst
-  %awake = cmpxchg ptr %box, i64 0, i64 %word seq_cst seq_cst
-  %is_awake = extractvalue {i64, i1} %awake, 1
-  br i1 %is_awake, label %done, label %maybe_asleep
-maybe_asleep:
-  %asleep = cmpxchg ptr %box, i64 -1, i64 %word seq_cst seq_cst
-  %is_asleep = extractvalue {i64, i1} %asleep, 1
-  br i1 %is_asleep, label %wake, label %busy
-wake:
-  %lock_at = getelementptr ptr, ptr %box, i64 1
-  %lock = load ptr, ptr %lock_at
-  call void @PyThread_release_lock(ptr %lock)
-  br label %done
-busy:
-  %1 = atomicrmw sub ptr %inside, i64 1 seq_cst
-  br label %done
-done:
-  ret void
-}
-
-define internal void @recall(ptr %box, ptr %job) {
-start:
-  %word = ptrtoint ptr %job to i64
-  %inside = getelementptr i64, ptr %job, i64 2
-  %back = cmpxchg ptr %box, i64 %word, i64 0 seq_cst seq_cst
-  %is_late = extractvalue {i64, i1} %back, 1
-  br i1 %is_late, label %without, label %done
-without:
-  %0 = atomicrmw sub ptr %inside, i64 1 seq_cst
-  br label %done
-done:
-  ret void
-}
-
-define internal void @each(ptr %do, ptr %boxes, i64 %helpers, ptr %job) {
-start:
-  br label %next
-next:
-  %i = phi i64 [0, %start], [%i_next, %one]
-  %i_next = add i64 %i, 1
-  %more = icmp slt i64 %i, %helpers
-  br i1 %more, label %one, label %done
-one:
-  %box_at = getelementptr ptr, ptr %boxes, i64 %i
-  %box = load ptr, ptr %box_at
-  call void %do(ptr %box, ptr %job)
-  br label %next
-done:
-  ret void
-}
-
-define void @share(ptr %job, i64 %count, ptr %part, ptr %boxes, i64 %helpers) {
-start:
-  %count_at = getelementptr i64, ptr %job, i64 1
-  %inside = getelementptr i64, ptr %job, i64 2
-  %part_at = getelementptr ptr, ptr %job, i64 3
-  store i64 0, ptr %job
-  store i64 %count, ptr %count_at
-  store i64 0, ptr %inside
-  store ptr %part, ptr %part_at
-  call void @each(ptr @ask, ptr %boxes, i64 %helpers, ptr %job)
-  call void @work(ptr %job)
-  call void @each(ptr @recall, ptr %boxes, i64 %helpers, ptr %job)
-  br label %wait
-wait:
-  %looks = phi i64 [0, %start], [%looks_next, %still], [%looks_next, %yield]
-  %looks_next = add i64 %looks, 1
-  %left = load atomic i64, ptr %inside acquire, align 8
-  %none = icmp eq i64 %left, 0
-  br i1 %none, label %done, label %on
-on:
-  PAUSE
-  %long = icmp sgt i64 %looks, LOOKS
-  br i1 %long, label %yield, label %still
-still:
-  br label %wait
-yield:
-  %3 = call i32 @sched_yield()
-  br label %wait
-done:
-  ret void
-}
-
-define ptr @run_in_parts(ptr %args, i64 %n, ptr %part, ptr %kernel) {
-start:
-  %words = add i64 %n, 4
-  %job = alloca i64, i64 %words, align 64
-  %last = sub i64 %n, 1
-  br label %array
-array:
-  %i = phi i64 [0, %start], [%i_next, %array]
-  %object_at = getelementptr ptr, ptr %args, i64 %i
-  %object = load ptr, ptr %object_at
-  %memory_at = getelementptr i8, ptr %object, i64 FIELD
-  %memory = load ptr, ptr %memory_at
-  %place = add i64 %i, 4
-  %word_at = getelementptr ptr, ptr %job, i64 %place
-  store ptr %memory, ptr %word_at
-  %i_next = add i64 %i, 1
-  %more = icmp slt i64 %i_next, %n
-  br i1 %more, label %array, label %arrays
-arrays:
-  %about = add i64 %last, 3
-  %about_at = getelementptr ptr, ptr %job, i64 %about
-  %numbers = load ptr, ptr %about_at
-  %count = load i64, ptr %numbers
-  %helpers_at = getelementptr i64, ptr %numbers, i64 1
-  %helpers = load i64, ptr %helpers_at
-  %ranges = getelementptr i64, ptr %numbers, i64 2
-  store ptr %ranges, ptr %about_at
-  store ptr %kernel, ptr %word_at
-  %thread = call ptr @PyEval_SaveThread()
-  call void @share(ptr %job, i64 %count, ptr %part, ptr %memory, i64 %helpers)
-  call void @PyEval_RestoreThread(ptr %thread)
-  call void @Py_IncRef(ptr @_Py_NoneStruct)
-  ret ptr @_Py_NoneStruct
-}
-
-define void @serve(ptr %box) {
-start:
-  %lock_at = getelementptr ptr, ptr %box, i64 1
-  %lock = load ptr, ptr %lock_at
-  br label %look
-look:
-  %looks = phi i64 [0, %start], [0, %take], [0, %work], [%more, %on],
-    [0, %sleep], [0, %lie]
-  %word = load atomic i64, ptr %box acquire, align 8
-  %some = icmp sgt i64 %word, 1
-  br i1 %some, label %take, label %nothing
-take:
-  %taken = cmpxchg ptr %box, i64 %word, i64 1 seq_cst seq_cst
-  %is_mine = extractvalue {i64, i1} %taken, 1
-  br i1 %is_mine, label %work, label %look
-work:
-  %job = inttoptr i64 %word to ptr
-  call void @work(ptr %job)
-  %inside = getelementptr i64, ptr %job, i64 2
-  %0 = atomicrmw sub ptr %inside, i64 1 seq_cst
-  store atomic i64 0, ptr %box release, align 8
-  br label %look
-nothing:
-  %more = add i64 %looks, 1
-  %tired = icmp sgt i64 %more, LOOKS
-  br i1 %tired, label %lie, label %on
-on:
-  PAUSE
-  br label %look
-lie:
-  %lain = cmpxchg ptr %box, i64 0, i64 -1 seq_cst seq_cst
-  %is_free = extractvalue {i64, i1} %lain, 1
-  br i1 %is_free, label %sleep, label %look
-sleep:
-  %1 = call i32 @PyThread_acquire_lock(ptr %lock, i32 1)
-  br label %look
-}
 """
+
+
+class JobWriter(WordWriter):
+    """Writes functions of jobs and boxes."""
+
+    def helpers(self, job, change):
+        """Change the number of workers that may look at a job, in one step."""
+        self.do(f"atomicrmw add ptr {self.at(job, 2)}, i64 {change} seq_cst")
+
+    def takes(self, box, old, new):
+        """Whether what is in a box was `old`, and is `new` now, in one step."""
+        pair = self.do(f"cmpxchg ptr {box}, i64 {old}, i64 {new} seq_cst seq_cst")
+        return self.do(f"extractvalue {{i64, i1}} {pair}, 1")
+
+    def look(self, looks):
+        """Pause, and count that: whether it has come to many looks."""
+        if "+sse2" in host()[1]:
+            self.line("call void @llvm.x86.sse2.pause()")
+        self.set(looks, self.do(f"add i64 {self.get(looks)}, 1"))
+        return self.do(f"icmp sgt i64 {self.get(looks)}, {LOOKS}")
+
+    def ask(self, box, job, word):
+        """Give a job to a worker that waits for one; wake it if it sleeps."""
+        self.helpers(job, 1)
+        with self.branch(self.takes(box, 0, word)) as otherwise:
+            otherwise()
+            with self.branch(self.takes(box, -1, word)) as otherwise:
+                lock = self.word(box, 1)
+                self.line(f"call void @PyThread_release_lock(ptr {lock})")
+                otherwise()
+                self.helpers(job, -1)
+
+    def recall(self, box, job, word):
+        """Take a job back that its worker has not seen."""
+        with self.branch(self.takes(box, word, 0)):
+            self.helpers(job, -1)
+
+    def share(self):
+        """All parts of a job: by this thread, and by workers that have time."""
+        job = "%job"
+        for i, value in enumerate((0, "%count", 0)):
+            self.put(value, job, i, "i64")
+        self.put("%part", job, 3)
+        word = self.do(f"ptrtoint ptr {job} to i64")
+        with self.loop(None, "%helpers") as i:
+            self.ask(self.word("%boxes", i), job, word)
+        self.line(f"call void @work(ptr {job})")
+        with self.loop(None, "%helpers") as i:
+            self.recall(self.word("%boxes", i), job, word)
+        looks, inside = self.cell(INDEX, "0"), self.at(job, 2)
+        with self.repeat() as unless:
+            left = self.do(f"load atomic i64, ptr {inside} acquire, align 8")
+            unless(self.do(f"icmp ne i64 {left}, 0"))
+            with self.branch(self.look(looks)):
+                self.do("call i32 @sched_yield()")
+
+    def run_in_parts(self):
+        """Share what Python has given: arrays, then a job's numbers, and the boxes."""
+        job = self.do(f"alloca i64, i64 {self.do('add i64 %n, 4')}, align 64")
+        with self.loop(None, "%n") as i:
+            place = self.do(f"add i64 {i}, 4")
+            self.put(self.field(self.word("%args", i)), job, place)
+        about, last = self.do("add i64 %n, 2"), self.do("add i64 %n, 3")
+        numbers, boxes = self.word(job, about), self.word(job, last)
+        count, helpers = (self.word(numbers, i, "i64") for i in (0, 1))
+        self.put(self.at(numbers, 2), job, about)
+        self.put("%kernel", job, last)
+        thread = self.do("call ptr @PyEval_SaveThread()")
+        given = f"ptr {job}, i64 {count}, ptr %part, ptr {boxes}, i64 {helpers}"
+        self.line(f"call void @share({given})")
+        self.line(f"call void @PyEval_RestoreThread(ptr {thread})")
+        self.line("call void @Py_IncRef(ptr @_Py_NoneStruct)")
+
+    def serve(self):
+        """Work at the jobs that come into a box, for ever."""
+        lock, looks = self.word("%box", 1), self.cell(INDEX, "0")
+        with self.repeat() as unless:
+            unless("true")
+            word = self.do("load atomic i64, ptr %box acquire, align 8")
+            with self.branch(self.do(f"icmp sgt i64 {word}, 1")) as otherwise:
+                self.set(looks, "0")
+                with self.branch(self.takes("%box", word, 1)):
+                    job = self.do(f"inttoptr i64 {word} to ptr")
+                    self.line(f"call void @work(ptr {job})")
+                    self.helpers(job, -1)
+                    self.line("store atomic i64 0, ptr %box release, align 8")
+                otherwise()
+                with self.branch(self.look(looks)):
+                    self.set(looks, "0")
+                    with self.branch(self.takes("%box", 0, -1)):
+                        self.do(f"call i32 @PyThread_acquire_lock(ptr {lock}, i32 1)")
+
+
+def written(write, head, result="void"):
+    """A function whose lines a method of `JobWriter` writes."""
+    writer = JobWriter()
+    write(writer)
+    return writer.text(head, result)
+
+
+def jobs_text():
+    """The module of what threads do for each other."""
+    given = "ptr %job, i64 %count, ptr %part, ptr %boxes, i64 %helpers"
+    call, none = "ptr %args, i64 %n, ptr %part, ptr %kernel", "ptr @_Py_NoneStruct"
+    return "\n".join([
+        *python_declarations, TEXT, written(JobWriter.share, f"void @share({given})"),
+        written(JobWriter.run_in_parts, f"ptr @run_in_parts({call})", none),
+        written(JobWriter.serve, "void @serve(ptr %box)"),
+    ])  # fmt: skip
 
 
 @functools.cache
 def serving():
     """The function that a worker runs for ever."""
-    pause = "call void @llvm.x86.sse2.pause()" if "+sse2" in host()[1] else ""
-    text = TEXT.replace("PAUSE", pause).replace("LOOKS", str(LOOKS))
-    text = text.replace("FIELD", str(object.__basicsize__))
-    text = f"declare void @llvm.x86.sse2.pause()\n{text}" if pause else text
-    declared = "\n".join(python_declarations)
-    code = Code(declared + text, "brief")
+    code = Code(jobs_text(), "brief")
     # What is compiled later may share work from within.
     for name in ("share", "run_in_parts"):
         binding().add_symbol(f"minijit_{name}", code.address(name))
@@ -240,21 +187,6 @@ def new_box():
 
 # ---- what is done in parts
 
-# How a kernel is called: its arrays, its job, and the table of workers' boxes.  In
-# `self` its address is the second word.
-CALL = """
-declare ptr @minijit_run_in_parts(ptr, i64, ptr, ptr)
-
-define ptr @NAME(ptr %self, ptr %args, i64 %n) {
-  %held_at = getelementptr i8, ptr %self, i64 FIELD
-  %held = load ptr, ptr %held_at
-  %kernel_at = getelementptr ptr, ptr %held, i64 1
-  %kernel = load ptr, ptr %kernel_at
-  %none = call ptr @minijit_run_in_parts(ptr %args, i64 %n, ptr @part, ptr %kernel)
-  ret ptr %none
-}
-""".replace("FIELD", str(object.__basicsize__))
-
 
 def parts_text(count):
     """A function that does a part of a job: the last words of a job are the pointers
@@ -264,30 +196,30 @@ def parts_text(count):
       count: how many pointers the kernel takes: arrays, and last the three numbers of
         a range.
     """
-    pointers = [f"%x{i}" for i in range(count - 1)]
-    part = ["define internal void @part(ptr %job, i64 %i) {"]
-    for i, x in enumerate((*pointers, "%ranges", "%kernel"), 4):
-        part += [
-            f"  %at{i} = getelementptr ptr, ptr %job, i64 {i}",
-            f"  {x} = load ptr, ptr %at{i}",
-        ]
-    given = ", ".join(f"ptr {x}" for x in (*pointers, "%range"))
-    part += [
-        "  %first = mul i64 %i, 3",
-        "  %range = getelementptr i64, ptr %ranges, i64 %first",
-        f"  call void %kernel({given})",
-        "  ret void\n}",
-    ]
-    return "\n".join(part)
+    writer = JobWriter()
+    words = [writer.word("%job", i) for i in range(4, count + 5)]
+    *pointers, ranges, kernel = words
+    own = writer.at(ranges, writer.do("mul i64 %i, 3"))
+    given = ", ".join(f"ptr {x}" for x in (*pointers, own))
+    writer.line(f"call void {kernel}({given})")
+    return writer.text("internal void @part(ptr %job, i64 %i)")
 
 
 @functools.cache
 def caller_in_parts(count):
     """Where the machine code begins by which Python calls kernels that run in parts.
 
+    A kernel is called with its arrays, its job, and the table of workers' boxes.  In
+    `self` its address is the second word.
+
     Args:
       count: as of `parts_text`.
     """
     serving()
-    name = f"minijit_call_{count}_in_parts"
-    return share(name, parts_text(count) + CALL.replace("NAME", name))
+    name, writer = f"minijit_call_{count}_in_parts", JobWriter()
+    kernel = writer.word(writer.field("%self"), 1)
+    given = f"ptr %args, i64 %n, ptr @part, ptr {kernel}"
+    none = writer.do(f"call ptr @minijit_run_in_parts({given})")
+    text = writer.text(f"ptr @{name}(ptr %self, ptr %args, i64 %n)", f"ptr {none}")
+    declared = "declare ptr @minijit_run_in_parts(ptr, i64, ptr, ptr)\n"
+    return share(name, declared + parts_text(count) + text)

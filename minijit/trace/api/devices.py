@@ -198,7 +198,7 @@ operators |= {
     "global_shards": property(addressable_shards),
     "addressable_data": addressable_data,
     "device": property(lambda x: cpu),
-    "devices": lambda x: {cpu},
+    "devices": lambda x: {x.device},
     "platform": lambda x: x.device.platform,
     "sharding": property(lambda x: placement),
     "committed": property(lambda x: False),
