@@ -1,7 +1,7 @@
 """Every public function, compiled: the generated source against eager evaluation.
 
 The source runs as plain Python over the cases, on tiny shapes, and is compiled by
-numba for one case of every eighth function (of all of them by LLVM, which takes less
+numba for one case of every sixteenth function (of all of them by LLVM, which takes less
 time, in `test_llvm`).  Integers, bools and the operations that IEEE 754 defines
 to the last bit must agree bitwise; for the others a tolerance stands below.
 """
@@ -87,7 +87,7 @@ def test_as_plain_python(module, name, cases):
         check(name, case, *run(module, name, case, "plain"))
 
 
-@pytest.mark.parametrize("module, name, cases", functions[::8])
+@pytest.mark.parametrize("module, name, cases", functions[::16])
 def test_compiled_by_numba(module, name, cases):
     """The first case that has anything to compute."""
     for case in cases:

@@ -1,6 +1,7 @@
 """The project: linters, the book's check, the import law, lazy imports, paths."""
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -80,9 +81,10 @@ def chapter_order():
     return order
 
 
+@functools.cache
 def imported_files(file):
-    """(line, library file) of each import in a file, those in functions included."""
-    package = ("minijit/" + file).split("/")[:-1]
+    """[(line, library file)] of the imports in a file, those in functions included."""
+    package, found = ("minijit/" + file).split("/")[:-1], []
     for node in executed(ast.parse((root / "minijit" / file).read_text())):
         if isinstance(node, ast.Import):
             targets = [alias.name.split(".") for alias in node.names]
@@ -92,9 +94,8 @@ def imported_files(file):
             targets = [[*base, alias.name] for alias in node.names]
         else:
             continue
-        for target in targets:
-            if target[0] == "minijit":
-                yield node.lineno, file_of(target)
+        found += [(node.lineno, file_of(t)) for t in targets if t[0] == "minijit"]
+    return found
 
 
 def file_of(target):
@@ -204,7 +205,7 @@ def test_the_import_law_is_seen_inside_functions(tmp_path, monkeypatch):
     source = "def f():\n    from .. import numpy\n    import minijit.numpy\n"
     (tmp_path / "minijit" / "trace" / "x.py").write_text(source)
     monkeypatch.setattr(sys.modules[__name__], "root", tmp_path)
-    assert list(imported_files("trace/x.py")) == [(2, "numpy.py"), (3, "numpy.py")]
+    assert imported_files("trace/x.py") == [(2, "numpy.py"), (3, "numpy.py")]
 
 
 def test_importing_minijit_stays_light():
