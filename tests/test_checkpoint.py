@@ -152,29 +152,6 @@ def test_a_call_inside_is_looked_into():
 # ---- the report
 
 
-def held(f, *args):
-    """The bytes that the pull-back of a jitted function holds, arguments and all."""
-    _, pull_back = vjp(jit(f), *args)
-    arrays = {id(leaf): leaf for leaf in tree_leaves(pull_back)}
-    return sum(leaf.nbytes for leaf in arrays.values())
-
-
-def test_the_report_has_every_byte():
-    arrays = {k: jnp.asarray(v) for k, v in params.items()}
-    report = saved_residuals(loss, arrays, jnp.asarray(x))
-    assert report.nbytes == held(loss, arrays, jnp.asarray(x))
-    dots = checkpoint(mlp, policy=policies.dots_saveable)
-    of_dots = saved_residuals(dots, arrays, jnp.asarray(x))
-    assert of_dots.nbytes == held(dots, arrays, jnp.asarray(x)) < report.nbytes
-    for residual in report:
-        assert residual.nbytes == residual.aval.nbytes and residual.used_by
-        if residual.made_by:
-            assert residual.source.line > 0 and residual.operations > 0
-    text = repr(report)
-    assert "params['w2']" in text and "tanh" in text and "bytes in all" in text
-    assert "test_checkpoint.py" in text
-
-
 # ---- a budget
 
 

@@ -13,7 +13,7 @@ from harness import refused
 import minijit.numpy as jnp
 from minijit import (
     closure_convert, custom_derivatives, custom_jvp, custom_vjp, grad, hessian, jacrev,
-    jit, jvp, lax, vjp, vmap,
+    jit, jvp, lax, vmap,
 )
 from minijit.errors import UnexpectedTracerError
 
@@ -37,56 +37,6 @@ def with_vjp(f, fwd, bwd, **options):
     f = custom_vjp(f, **options)
     f.defvjp(fwd, bwd)
     return f
-
-
-# ---- when which function is called
-
-
-class Log:
-    """Functions that note their calls by a letter."""
-
-    def __init__(self):
-        self.letters = ""
-
-    def note(self, letter, f):
-        def noting(*args):
-            self.letters += letter
-            return f(*args)
-
-        return noting
-
-    def of(self, thunk):
-        self.letters = ""
-        thunk()
-        return self.letters
-
-
-def test_a_jvp_rule_is_called_only_where_something_is_differentiated():
-    log = Log()
-    f = custom_jvp(log.note("f", jnp.sin))
-    f.defjvp(log.note("r", lambda p, t: (f(*p), jnp.cos(p[0]) * t[0])))
-    assert log.of(lambda: f(3.0)) == "f"
-    assert log.of(lambda: vmap(f)(three)) == "f"
-    assert log.of(lambda: jit(lambda x: f(x))(3.0)) == "f"
-    assert log.of(lambda: grad(lambda x: x * f(2.0))(3.0)) == "f"
-    assert log.of(lambda: jvp(f, (3.0,), (1.0,))) == "rf"
-    assert log.of(lambda: grad(f)(3.0)) == "rf"
-    assert log.of(lambda: vmap(grad(f))(three)) == "rf"
-    # Each of two derivatives asks the rule, because the rule calls f.
-    assert log.of(lambda: grad(grad(f))(3.0)) == "rrf"
-
-
-def test_both_halves_of_a_vjp_rule_in_turn():
-    log = Log()
-    f = custom_vjp(log.note("f", jnp.sin))
-    forward = log.note("w", lambda x: (f(x), jnp.cos(x)))
-    f.defvjp(forward, log.note("b", lambda c, ct: (c * ct,)))
-    assert log.of(lambda: f(3.0)) == log.of(lambda: vmap(f)(three)) == "f"
-    y, pull_back = vjp(f, 3.0)
-    assert log.of(lambda: vjp(f, 3.0)) == "wf"
-    assert log.of(lambda: (pull_back(1.0), pull_back(2.0))) == "bb"
-    assert log.of(lambda: grad(f)(3.0)) == "wfb"
-    assert log.of(lambda: jit(grad(f))(3.0)) == "wfb"
 
 
 # ---- what rules are for

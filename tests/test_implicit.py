@@ -163,20 +163,6 @@ def test_second_derivatives(name, outer, inner):
     np.testing.assert_allclose(got, (up - down) / (2 * h), rtol=1e-3)
 
 
-def test_only_what_is_shared_goes_without_lanes():
-    several = np.stack([rhs, rhs * 2, rhs - 1])
-    got = mj.vmap(lambda b: symmetric_solve(lax, spd, b))(several)
-    np.testing.assert_allclose(got, np.linalg.solve(spd, several.T).T, rtol=1e-9)
-    matrices = np.stack([spd, spd + np.eye(3)])
-    got = mj.vmap(lambda a: symmetric_solve(lax, a, rhs))(matrices)
-    np.testing.assert_allclose(
-        got, [np.linalg.solve(a, rhs) for a in matrices], rtol=1e-9
-    )
-    jaxpr = mj.make_jaxpr(mj.vmap(lambda b: symmetric_solve(lax, spd, b)))(several)
-    eqn = next(e for e in jaxpr.eqns if e.primitive.name == "custom_linear_solve")
-    assert eqn.params["jaxprs"][0].in_avals[0].shape == (3, 3)
-
-
 def test_no_step_of_a_solver_is_kept_or_reversed():
     """Sixty steps of bisection, and nothing of them among the residuals."""
     f, args = problems["root"]
