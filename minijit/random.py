@@ -253,7 +253,7 @@ def check_safe(name, dtype, params):
             )
 
 
-def to_dtype(x, dtype, shape=None):
+def to_dtype(x, dtype, shape=None) -> Array:
     """A parameter in the sampler's dtype, stretched to a shape if one is given."""
     x = lax.convert_element_type(x, dtype)
     return x if shape is None else jnp.broadcast_to(x, shape)

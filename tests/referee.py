@@ -57,6 +57,18 @@ def together(calls):
     return answers
 
 
+def arrays_of(function):
+    """The function, with the arrays in its result as a list."""
+
+    def only_arrays(*arrays):
+        from jax import Array
+        from jax.tree import leaves
+
+        return [y for y in leaves(function(*arrays)) if isinstance(y, Array)]
+
+    return only_arrays
+
+
 def printed(text, run):
     """What a program with this text prints on jax: `run()` says, or has said."""
     version = importlib.metadata.version("jax")

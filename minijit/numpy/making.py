@@ -262,7 +262,7 @@ def counting(size, dtype):
     return primitives.broadcasted_iota(dtype, (size,), 0)
 
 
-def arange_bounds(start, stop, step):
+def arange_bounds(start, stop, step) -> tuple[float, float, float | None]:
     """-> (start, stop, step or None) as Python numbers."""
     start, stop = (0, start) if stop is None else (start, stop)
     bounds = [start, stop] if step is None else [start, stop, step]

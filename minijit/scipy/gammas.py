@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .. import lax, numpy as jnp
@@ -10,7 +12,7 @@ from ..trace import dtypes
 from ..trace.types import Array, ArrayLike
 
 
-def promoted(name, *args, is_real=True):
+def promoted(name, *args, is_real=True) -> Sequence[Array]:
     """Arguments as arrays of one floating dtype; complex ones raise ValueError."""
     args = core.promote_args_inexact(name, *args)
     if is_real and dtypes.issubdtype(args[0].dtype, np.complexfloating):
