@@ -24,7 +24,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from ..trace.jit.captures import capture_rules
-from .missing import jax_names, no_such_name
+from .missing import jax_names, missing_modules, no_such_name
 
 package = __name__.partition(".")[0]
 
@@ -36,34 +36,36 @@ backends: dict = {}
 # Of the processes that compute together there is this one.
 global_state = types.SimpleNamespace(client=None, process_id=0, num_processes=1)
 
-# A module of JAX -> the modules of minijit that have its names, the first ones first.
-# Of a module that is not listed they are in the one of the same name.
-sources = {
-    "version": [],
-    "stages": ["trace.api.stages", "jaxcompat.analyses"],
-    "lax.linalg": ["ops.linalg"],
-    "extend.core.primitives": [
-        "lax", "trace.jit.jit", "transform.custom.custom_derivatives", "ops.linalg"
-    ],
-    "_src.ad_util": ["interpreters.ad", "transform.derivatives.linearize"],
-    "_src.api": [""],
-    "_src.checkify": ["experimental.checkify", "ops.checks"],
-    "_src.config": ["jaxcompat.flags", "trace.base.config"],
-    "_src.core": ["core", "extend.core"],
-    "_src.lax.lax": ["jaxcompat.lax_internals", "lax"],
-    "_src.linear_util": ["extend.linear_util"],
-    "_src.numpy": [],
-    "_src.numpy.lax_numpy": ["numpy"],
-    "_src.numpy.util": ["jaxcompat.lax_internals"],
-    "_src.literals": [],
-    "_src.pjit": ["trace.jit.jit"],
-    "_src.state.types": ["ref"],
-    "_src.stages": ["trace.api.stages", "jaxcompat.analyses"],
-    "_src.source_info_util": ["extend.source_info_util"],
-    "_src.traceback_util": ["extend.source_info_util"],
-    "_src.xla_bridge": ["trace.api.devices"],
-}
 
+def rows_of(text):
+    """Rows "names: other names" of a text, as pairs of lists."""
+    rows = text.strip().replace("\n     ", " ").split("\n")
+    return [[side.split() for side in row.split(":")] for row in rows]
+
+
+# Modules of JAX: the modules of minijit that have their names, the first ones first.
+# Of a module that is not listed they are in the one of the same name.
+sources = rows_of("""
+    version _src.numpy _src.literals:
+    stages _src.stages: trace.api.stages jaxcompat.analyses
+    lax.linalg: ops.linalg
+    extend.core.primitives: lax trace.jit.jit transform.custom.custom_derivatives
+     ops.linalg
+    _src.ad_util: interpreters.ad transform.derivatives.linearize
+    _src.checkify: experimental.checkify ops.checks
+    _src.config: jaxcompat.flags trace.base.config
+    _src.core: core extend.core
+    _src.lax.lax: jaxcompat.lax_internals lax
+    _src.linear_util: extend.linear_util
+    _src.numpy.lax_numpy: numpy
+    _src.numpy.util: jaxcompat.lax_internals
+    _src.pjit: trace.jit.jit
+    _src.state.types: ref
+    _src.source_info_util _src.traceback_util: extend.source_info_util
+    _src.xla_bridge: trace.api.devices
+""")
+sources = {name: found for names, found in sources for name in names}
+sources["_src.api"] = [""]
 # Private modules, of which minijit's is the public one.
 sources |= {
     f"_src.{name}": [name]
@@ -73,72 +75,48 @@ sources |= {
     """.split()
 }
 
-# Single names of JAX -> minijit's "module:name".
-single_names = {
-    "_jax.PjitFunction": "trace.jit.jit:JitFunction",
-    "_src.dispatch.wait_for_tokens": "jaxcompat.plain_answers:effects_barrier",
-    "_src.dtypes.to_complex_dtype": "jaxcompat.lax_internals:to_complex_dtype",
-    "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
-    "__version__": "jax_modules:version",
-    "__version_info__": "jax_modules:version_info",
-    "_jax.Device": "trace.api.devices:Device",
-    "xla_client.Device": "trace.api.devices:Device",
-    "version.__version__": "jax_modules:version",
-    "version.__version_info__": "jax_modules:version_info",
-    "_src.xla_bridge._backends": "jax_modules:backends",
-    "make_jaxpr": "jaxcompat.captured:make_jaxpr",
-    "numpy.array": "jaxcompat.captured:array",
-    "numpy.asarray": "jaxcompat.captured:asarray",
-    "_src.api.make_jaxpr": "jaxcompat.captured:make_jaxpr",
-    "_src.ad_checkpoint.saved_residuals": "ad_checkpoint:residual_pairs",
-    "_src.distributed.global_state": "jax_modules:global_state",
-    "_src.core.trace_state_clean": "extend.core:trace_state_clean",
-    "_src.public_test_util.check_close": "test_util:check_close",
-    "_src.tree_util._registry": "jaxcompat.attributes:node_types",
-    "_src.tree_util.broadcast_prefix": "trace.trees.tools:broadcast_prefix",
-    "_src.tree_util.equality_errors": "trace.trees.tools:equality_errors",
-    "_src.tree_util.generate_key_paths": "trace.trees.paths:tree_leaves_with_path",
-    "_src.tree_util.prefix_errors": "trace.trees.tools:prefix_errors",
-    "eval_shape": "export:eval_shape",
-    "experimental.ode.api_util": ":api_util",
-    "tree_util.default_registry": "jaxcompat.registry:default_registry",
-    "debug.inspect_array_sharding": "sharding:inspect_array_sharding",
-    "debug.visualize_array_sharding": "sharding:visualize_array_sharding",
-    "debug.visualize_sharding": "sharding:visualize_sharding",
-    "experimental.pallas.Slice": "numpy.slicing:Slice",
-    "experimental.pallas.ds": "numpy.slicing:ds",
-    "experimental.pallas.dslice": "numpy.slicing:dslice",
-    "experimental.sparse.sparsify": "jax_modules:sparsify",
-    "stages.Traced": "trace.api.stages:Lowered",
-    "stages.Wrapped": "trace.jit.jit:JitFunction",
-}
-
-# What `jax.core` has kept of what `jax.extend.core` has now.
-single_names |= {
-    f"core.{name}": f"extend.core:{name}"
-    for name in """
-        DropVar find_top_trace gensym get_opaque_trace_state
-        new_jaxpr_eqn trace_state_clean valid_jaxtype
-    """.split()
-}
+# Single names that are elsewhere: modules of JAX ("." is `jax`), that of minijit, and
+# the names, with "=" before what they are called here.
+single_names = {}
+for _modules, (_found, *_names) in rows_of("""
+    _jax: trace.jit.jit PjitFunction=JitFunction
+    _jax xla_client: trace.api.devices Device
+    _src.dispatch: jaxcompat.plain_answers wait_for_tokens=effects_barrier
+    _src.dtypes: jaxcompat.lax_internals to_complex_dtype
+    _src.dtypes: trace.dtypes TypePromotionError
+    . version: jax_modules __version__=version __version_info__=version_info
+    _src.xla_bridge: jax_modules _backends=backends
+    . _src.api: jaxcompat.captured make_jaxpr
+    numpy: jaxcompat.captured array asarray
+    _src.ad_checkpoint: ad_checkpoint saved_residuals=residual_pairs
+    _src.distributed: jax_modules global_state
+    core: extend.core DropVar find_top_trace gensym get_opaque_trace_state
+     new_jaxpr_eqn trace_state_clean valid_jaxtype
+    _src.core: extend.core trace_state_clean
+    _src.public_test_util: test_util check_close
+    _src.tree_util: jaxcompat.attributes _registry=node_types
+    _src.tree_util: trace.trees.tools broadcast_prefix equality_errors prefix_errors
+    _src.tree_util: trace.trees.paths generate_key_paths=tree_leaves_with_path
+    .: export eval_shape
+    experimental.ode: . api_util
+    tree_util: jaxcompat.registry default_registry
+    debug: sharding inspect_array_sharding visualize_array_sharding visualize_sharding
+    experimental.pallas: numpy.slicing Slice ds dslice
+    experimental.sparse: jax_modules sparsify
+    stages: trace.api.stages Traced=Lowered
+    stages: trace.jit.jit Wrapped=JitFunction
+"""):
+    for _name in _names:
+        _theirs, _, _ours = _name.partition("=")
+        _place = f"{_found.strip('.')}:{_ours or _theirs}"
+        single_names |= {f"{m}.{_theirs}".strip("."): _place for m in _modules}
 
 # Modules that JAX has and minijit does not.  All of their names are missing, and so
 # are those of the private ones.
-not_here = """
-    _src _src.distributed cloud_tpu_init collect_profile distributed ffi lib tools
-    experimental.array_serialization experimental.buffer_callback
-    experimental.colocated_python experimental.colocated_python.serialization
-    experimental.compilation_cache
-    experimental.compute_on experimental.control_deps experimental.custom_partitioning
-    experimental.fused experimental.jax2tf experimental.key_reuse
-    experimental.pallas experimental.profiler experimental.rnn
-    experimental.roofline experimental.scheduling_groups
-    experimental.serialize_executable experimental.shard_alike
-    experimental.source_mapper experimental.sparse experimental.topologies
-    experimental.transfer experimental.xla_metadata
-    extend.core.primitives extend.ifrt_programs extend.lowering extend.mlir
-    extend.pallas extend.sharding extend.xla interpreters.pxla
-""".split()
+not_here = missing_modules | {*"""
+    _src _src.distributed cloud_tpu_init collect_profile tools
+    experimental.colocated_python.serialization extend.core.primitives
+""".split()}
 
 # What there is in jaxlib, of which no name is here.
 in_jaxlib = """

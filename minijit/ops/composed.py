@@ -46,7 +46,7 @@ from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray, array_classes, known_aval, to_numpy
 from ..trace.base.config import config
 from ..trace.base.errors import left_out
-from ..trace.core import Array, BottomTrace, current
+from ..trace.core import Array, BottomTrace, Primitive, current
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, Var, last_uses
 from ..trace.jit.jit import jit_p
 from ..trace.jit.stores import Table
@@ -419,33 +419,26 @@ def replaced(x, leaves):
 
 # ---- which programs have one right result
 
+files = prim, slicing, bits, elementary, rounding, scatter, sorting, windows, prng
+made = [x for file in (*files, cumulative) for x in vars(file).values()]
+known = {p.name: p for p in (*made, add_any_p, stop_gradient_p) if type(p) is Primitive}
+
 # Of numbers that are real, whatever their dtype is.
-exact_of_reals = {
-    *(prim.add_p, prim.sub_p, prim.mul_p, prim.div_p, prim.sqrt_p, prim.neg_p),
-    *(elementary.square_p, prim.rem_p, prim.floor_p, add_any_p),
-    *(rounding.ceil_p, rounding.round_p, rounding.is_finite_p, rounding.nextafter_p),
-    *(rounding.clamp_p, rounding.reduce_precision_p, prim.max_p, prim.min_p),
-    *(prim.sign_p, prim.abs_p, prim.copy_p, prim.convert_element_type_p),
-    *(prim.eq_p, prim.ne_p, prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p),
-    *(prim.and_p, prim.or_p, prim.xor_p, prim.not_p),
-    *(bits.shift_left_p, bits.shift_right_logical_p, bits.shift_right_arithmetic_p),
-    *(bits.population_count_p, bits.clz_p, bits.bitcast_convert_type_p),
-    *(prim.reduce_and_p, prim.reduce_or_p, prim.reduce_xor_p, prim.reduce_max_p),
-    *(prim.reduce_min_p, prim.argmax_p, prim.argmin_p, sorting.sort_p, sorting.top_k_p),
-    *(cumulative.cummax_p, cumulative.cummin_p, prng.threefry2x32_p),
-    *(prim.broadcast_in_dim_p, prim.transpose_p, prim.reshape_p, prim.squeeze_p),
-    *(prim.slice_p, prim.concatenate_p, prim.iota_p, prim.select_n_p, slicing.rev_p),
-    *(slicing.pad_p, slicing.dynamic_slice_p, slicing.dynamic_update_slice_p),
-    *(scatter.gather_p, stop_gradient_p),
-}
+exact_of_reals = {known[name] for name in """
+    add sub mul div sqrt neg square rem floor add_any ceil round is_finite nextafter
+    clamp reduce_precision max min sign abs copy convert_element_type eq ne lt le gt ge
+    and or xor not shift_left shift_right_logical shift_right_arithmetic
+    population_count clz bitcast_convert_type reduce_and reduce_or reduce_xor reduce_max
+    reduce_min argmax argmin sort top_k cummax cummin threefry2x32 broadcast_in_dim
+    transpose reshape squeeze slice concatenate iota select_n rev pad dynamic_slice
+    dynamic_update_slice gather stop_gradient
+""".split()}
 # Of integers, which wrap, in any order.
-exact_of_integers = {
-    *(prim.reduce_sum_p, prim.reduce_prod_p, prim.dot_general_p, prim.pow_p),
-    *(prim.integer_pow_p, cumulative.cumsum_p, cumulative.cumprod_p),
-    *(scatter.scatter_add_p, scatter.scatter_mul_p, scatter.scatter_min_p),
-    *(scatter.scatter_max_p, windows.reduce_window_sum_p, windows.reduce_window_max_p),
-    windows.reduce_window_min_p,
-}
+exact_of_integers = {known[name] for name in """
+    reduce_sum reduce_prod dot_general pow integer_pow cumsum cumprod scatter-add
+    scatter-mul scatter-min scatter-max reduce_window_sum reduce_window_max
+    reduce_window_min
+""".split()}
 # Of random keys, which NumPy has as what they are made of.
 exact_of_keys = {prng.random_wrap_p, prng.random_unwrap_p}
 # If what they call is.

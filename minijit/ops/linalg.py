@@ -697,25 +697,6 @@ def householder_shape(a, taus):
     return a
 
 
-shapes = {
-    cholesky_p: same_square("cholesky"),
-    triangular_solve_p: triangular_solve_shape,
-    lu_p: lu_shape,
-    lu_pivots_to_permutation_p: permutation_shape,
-    qr_p: qr_shape,
-    svd_p: svd_shape,
-    eigh_p: eigh_shape,
-    eig_p: eig_shape,
-    schur_p: schur_shape,
-    hessenberg_p: hessenberg_shape,
-    geqrf_p: geqrf_shape,
-    householder_product_p: householder_shape,
-    tridiagonal_p: tridiagonal_shape,
-    tridiagonal_solve_p: tridiagonal_solve_shape,
-}
-shape_rules |= shapes
-
-
 # ---- values, by LAPACK
 
 # How many axes of the first input are a matrix's, if they are not 2.
@@ -763,7 +744,7 @@ def one(p, function, matrices, params):
 
 def avals_of(p, arrays, params):
     """The types of a primitive's results."""
-    found = shapes[p](*map(aval_of, arrays), **params)
+    found = shape_rules[p](*map(aval_of, arrays), **params)
     return found if p.multiple_results else [found]
 
 
@@ -896,23 +877,25 @@ def tridiagonal_solve_numpy(dl, d, du, b):
     return x if info == 0 else None
 
 
-by_matrix = {
-    cholesky_p: cholesky_numpy,
-    triangular_solve_p: triangular_solve_numpy,
-    lu_p: lu_numpy,
-    lu_pivots_to_permutation_p: permutation_numpy,
-    qr_p: qr_numpy,
-    svd_p: svd_numpy,
-    eigh_p: eigh_numpy,
-    eig_p: eig_numpy,
-    schur_p: schur_numpy,
-    hessenberg_p: hessenberg_numpy,
-    geqrf_p: geqrf_numpy,
-    householder_product_p: householder_numpy,
-    tridiagonal_p: tridiagonal_numpy,
-    tridiagonal_solve_p: tridiagonal_solve_numpy,
+# primitive -> (the rule for its shapes, its values for one matrix).
+decompositions = {
+    cholesky_p: (same_square("cholesky"), cholesky_numpy),
+    triangular_solve_p: (triangular_solve_shape, triangular_solve_numpy),
+    lu_p: (lu_shape, lu_numpy),
+    lu_pivots_to_permutation_p: (permutation_shape, permutation_numpy),
+    qr_p: (qr_shape, qr_numpy),
+    svd_p: (svd_shape, svd_numpy),
+    eigh_p: (eigh_shape, eigh_numpy),
+    eig_p: (eig_shape, eig_numpy),
+    schur_p: (schur_shape, schur_numpy),
+    hessenberg_p: (hessenberg_shape, hessenberg_numpy),
+    geqrf_p: (geqrf_shape, geqrf_numpy),
+    householder_product_p: (householder_shape, householder_numpy),
+    tridiagonal_p: (tridiagonal_shape, tridiagonal_numpy),
+    tridiagonal_solve_p: (tridiagonal_solve_shape, tridiagonal_solve_numpy),
 }
-eval_rules |= on_numpy({p: of_matrices(p, f) for p, f in by_matrix.items()})
+shape_rules |= {p: rule for p, (rule, _) in decompositions.items()}
+eval_rules |= on_numpy({p: of_matrices(p, f) for p, (_, f) in decompositions.items()})
 
 
 # ---- derivatives
@@ -1237,12 +1220,12 @@ def triangular_solve_batch(lanes, axes, a, b, *, left_side, **params):
     return lax.reshape(x, whole), end
 
 
-batch_rules |= in_front(*shapes) | {triangular_solve_p: triangular_solve_batch}
+batch_rules |= in_front(*decompositions) | {triangular_solve_p: triangular_solve_batch}
 worth |= dict.fromkeys(
     (cholesky_p, triangular_solve_p, lu_p, qr_p, svd_p, eigh_p),
     lambda matrices: math.prod(matrices.shape[:-2]) << 10,
 )  # A call from Python, of which a program makes none, is some 10 us for each matrix.
-fallbacks |= dict.fromkeys(shapes, "decompositions are left to LAPACK")
+fallbacks |= dict.fromkeys(decompositions, "decompositions are left to LAPACK")
 
 # This module is `lax.linalg`.
 __all__ = """

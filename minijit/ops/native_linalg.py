@@ -582,21 +582,10 @@ def tridiagonal_solve(m):
 
 
 # primitive -> function(routines, **params) that builds its statements for a matrix.
-rows = {
-    linalg.cholesky_p: cholesky,
-    linalg.triangular_solve_p: triangular_solve,
-    linalg.lu_p: lu,
-    linalg.lu_pivots_to_permutation_p: lu_pivots_to_permutation,
-    linalg.qr_p: qr,
-    linalg.geqrf_p: geqrf,
-    linalg.householder_product_p: householder_product,
-    linalg.svd_p: svd,
-    linalg.eigh_p: eigh,
-    linalg.schur_p: schur,
-    linalg.hessenberg_p: hessenberg,
-    linalg.tridiagonal_p: tridiagonal,
-    linalg.tridiagonal_solve_p: tridiagonal_solve,
-}
+rows = {getattr(linalg, f"{function.__name__}_p"): function for function in (
+    cholesky, triangular_solve, lu, lu_pivots_to_permutation, qr, geqrf, svd, eigh,
+    householder_product, schur, hessenberg, tridiagonal, tridiagonal_solve,
+)}  # fmt: skip
 
 # Decompositions of matrices of so many rows are loops of our own.
 SMALL = 16

@@ -27,16 +27,6 @@ def sized(x, n, axis):
     return lax.pad(x, np.array(0, x.dtype), config)
 
 
-def on_parts(function, x):
-    """A function of real arrays, of complex ones part by part."""
-    return lax.complex(function(x.real), function(x.imag))
-
-
-def along(x, axis, transform):
-    """A transform of the last axis, along another one."""
-    return jnp.moveaxis(transform(jnp.moveaxis(x, axis, -1)), -1, axis)
-
-
 def turns(n, dtype):
     """(e**(-i pi k / (2 n)), the factors of the norm "ortho"), k = 0 ... n - 1."""
     k = np.arange(n)
@@ -45,43 +35,46 @@ def turns(n, dtype):
     return np.exp(-0.5j * np.pi * k / max(n, 1)).astype(complex_dtype), scale
 
 
-def dct(x, type=2, n=None, axis=-1, norm=None):
+def of_arrays(transform):
+    """The transform of real rows, (rows, whether the norm is "ortho"), as a function
+    of arrays; complex ones are transformed part by part."""
+    name = transform.__name__
+
+    def function(x, type=2, n=None, axis=-1, norm=None):
+        x = checked(name, x, type, norm)
+        if x.dtype.kind == "c":
+            of_part = lambda part: function(part, type, n, axis, norm)
+            return lax.complex(of_part(x.real), of_part(x.imag))
+        axis = canonical_axis(axis, x.ndim)
+        rows = jnp.moveaxis(sized(x, n, axis), axis, -1)
+        return jnp.moveaxis(transform(rows, norm == "ortho"), -1, axis)
+
+    return named(function, name, transform.__doc__)
+
+
+@of_arrays
+def dct(x, orthonormal):
     """2 sum_j x[j] cos(pi k (2 j + 1) / (2 n)); "ortho": orthonormal.
 
     Makhoul, 1980: a Fourier transform of the even elements and the odd ones backwards.
     """
-    x = checked("dct", x, type, norm)
-    if x.dtype.kind == "c":
-        return on_parts(lambda part: dct(part, type, n, axis, norm), x)
-    axis = canonical_axis(axis, x.ndim)
-
-    def transform(x):
-        turn, scale = turns(x.shape[-1], x.dtype)
-        v = jnp.concatenate([x[..., ::2], jnp.flip(x[..., 1::2], -1)], -1)
-        out = 2 * (jnp.fft.fft(v) * turn).real
-        return out / scale if norm == "ortho" else out
-
-    return along(sized(x, n, axis), axis, transform)
+    turn, scale = turns(x.shape[-1], x.dtype)
+    v = jnp.concatenate([x[..., ::2], jnp.flip(x[..., 1::2], -1)], -1)
+    out = 2 * (jnp.fft.fft(v) * turn).real
+    return out / scale if orthonormal else out
 
 
-def idct(x, type=2, n=None, axis=-1, norm=None):
+@of_arrays
+def idct(x, orthonormal):
     """The inverse of `dct`."""
-    x = checked("idct", x, type, norm)
-    if x.dtype.kind == "c":
-        return on_parts(lambda part: idct(part, type, n, axis, norm), x)
-    axis = canonical_axis(axis, x.ndim)
-
-    def transform(x):
-        size = x.shape[-1]
-        turn, scale = turns(size, x.dtype)
-        # In the orthonormal basis, x[k] is the real part of half of a spectrum.
-        x = x / scale if norm != "ortho" else x
-        v = jnp.fft.ifft(x / scale / turn * (2 * size)).real
-        half = (size + 1) // 2
-        out = jnp.zeros_like(v).at[..., ::2].set(v[..., :half])
-        return out.at[..., 1::2].set(jnp.flip(v[..., half:], -1))
-
-    return along(sized(x, n, axis), axis, transform)
+    size = x.shape[-1]
+    turn, scale = turns(size, x.dtype)
+    # In the orthonormal basis, x[k] is the real part of half of a spectrum.
+    x = x if orthonormal else x / scale
+    v = jnp.fft.ifft(x / scale / turn * (2 * size)).real
+    half = (size + 1) // 2
+    out = jnp.zeros_like(v).at[..., ::2].set(v[..., :half])
+    return out.at[..., 1::2].set(jnp.flip(v[..., half:], -1))
 
 
 def each_axis(one):

@@ -9,7 +9,7 @@ allows the density is 0 and its logarithm minus infinity.
 
 from ...trace.api import calls as _calls
 from ...trace.base import names as _names
-from . import continuous, discrete, vectors  # noqa: F401
+from . import distributions  # noqa: F401
 from .kde import gaussian_kde as gaussian_kde
 from .samples import mode as mode, rankdata as rankdata, sem as sem
 

@@ -1,7 +1,7 @@
 """What distributions share: promoted arguments, and functions made of logarithms.
 
     @distribution
-    def norm(): ...             # from now on the module `scipy.stats.norm`
+    class norm: ...             # from now on the module `scipy.stats.norm`
 """
 
 import functools
@@ -67,8 +67,7 @@ def named(function, name, module):
 
 def explain(module, names):
     """Let functions of a distribution explain their errors."""
-    label = module.__name__.partition(".")[2]
-    calls.explain_calls(label, vars(module), names)
+    calls.explain_calls(module.__name__.partition(".")[2], vars(module), names)
 
 
 def promoting(function, name):
@@ -83,20 +82,20 @@ def promoting(function, name):
     return call
 
 
-def distribution(make, prologue=promoting):
-    """A module for users: the functions that `make` returns, by their names.
+def distribution(functions, prologue=promoting):
+    """A module for users: the functions that a class has, by their names.
 
     Where it has the logarithm of a function it has the function, too.  What its file
     works with, it has as well.
     """
-    own = make()
+    shown = lambda names: {k: v for k, v in names.items() if not k.startswith("_")}
+    own, title = shown(vars(functions)), functions.__name__
     for name in filter(own.__contains__, ("logpdf", "logpmf", "logcdf", "logsf")):
         own.setdefault(name[3:], exp_of(own[name]))
-    own = {k: prologue(v, f"{make.__name__}.{k}") for k, v in own.items()}
-    module = types.ModuleType(f"{__package__}.{make.__name__}", make.__doc__)
-    file = globals() | make.__globals__
-    vars(module).update({k: v for k, v in file.items() if not k.startswith("_")})
-    vars(module).update({k: named(v, k, module) for k, v in own.items()})
+    module = types.ModuleType(f"{__package__}.{title}", functions.__doc__)
+    own = {k: named(prologue(v, f"{title}.{k}"), k, module) for k, v in own.items()}
+    file = vars(sys.modules[functions.__module__])
+    vars(module).update(shown(globals() | file) | own)
     explain(module, own)
     sys.modules[module.__name__] = module
     return module

@@ -7,6 +7,7 @@ lanes, so whether results have lanes is known when it has run: see `ResultAxes`.
 
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 
 from ...trace import primitives as lax
 from ...trace.base.errors import HERE, UnexpectedTracerError
@@ -64,65 +65,58 @@ def captured_lanes():
     )
 
 
-def custom_jvp_rule(lanes, axes, *args, call, rule):
-    """The function and its rule both get all lanes."""
-    where, given_axes = ResultAxes(lanes, axes), axes[rule.captured :]
+def custom_rule(primitive, in_all_lanes):
+    """The row of a function with a rule: both get all lanes.
 
-    def all_lanes(*values):
-        return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
+    Args:
+      in_all_lanes: (rule, where, lanes, axes of the arguments, *lists): the rule.
+    """
 
-    def rule_in_all_lanes(primals, tangents):
-        nonzero = [t is not None for t in tangents]
-        count = len(primals)
+    def batch(lanes, axes, *args, call, rule):
+        where, run = ResultAxes(lanes, axes), partial(custom.run, call)
+        all_lanes = lambda *xs: where.place(*vmap_flat(run, lanes, xs, axes))
+        given = rule.call, where, lanes, axes[rule.captured :]
+        new_rule = replace(rule, call=partial(in_all_lanes, *given))
+        return primitive.bind(*args, call=all_lanes, rule=new_rule), where.found
 
-        def both(*values):
-            primals, tangents = values[:count], fill(nonzero, values[count:])
-            outs, out_tangents = rule.call(primals, tangents)
-            mask[:] = [t is not None for t in out_tangents]
-            return [*outs, *present(out_tangents)]
-
-        mask = []
-        pairs = zip(tangents, given_axes, strict=True)
-        tangent_axes = [a for t, a in pairs if t is not None]
-        values = [*primals, *present(tangents)]
-        outs, found = vmap_flat(both, lanes, values, [*given_axes, *tangent_axes])
-        n = len(mask)
-        more = fill(mask, found[n:])
-        new = where.place(outs[:n], found[:n], more)
-        return new, where.place(fill(mask, outs[n:]), more)
-
-    new_rule = replace(rule, call=rule_in_all_lanes)
-    outs = custom.custom_jvp_p.bind(*args, call=all_lanes, rule=new_rule)
-    return outs, where.found
+    return batch
 
 
-def custom_vjp_rule(lanes, axes, *args, call, rule):
-    """The function, fwd and bwd all get all lanes; what was shared gets the sum."""
-    where, given_axes = ResultAxes(lanes, axes), axes[rule.captured :]
+def jvp_in_all_lanes(jvp, where, lanes, axes, primals, tangents):
+    """A user's jvp rule in all lanes."""
+    mask, count = [], len(primals)
+    nonzero = [t is not None for t in tangents]
 
-    def all_lanes(*values):
-        return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
+    def both(*values):
+        outs, out_tangents = jvp(values[:count], fill(nonzero, values[count:]))
+        mask[:] = [t is not None for t in out_tangents]
+        return [*outs, *present(out_tangents)]
 
-    def fwd_in_all_lanes(primals, nonzero):
-        bwd, count = None, None
+    values = [*primals, *present(tangents)]
+    outs, found = vmap_flat(both, lanes, values, [*axes, *compress(axes, nonzero)])
+    n = len(mask)
+    more = fill(mask, found[n:])
+    new = where.place(outs[:n], found[:n], more)
+    return new, where.place(fill(mask, outs[n:]), more)
 
-        def fwd(*values):
-            nonlocal bwd, count
-            outs, residuals, bwd = rule.call(values, nonzero)
-            count = len(outs)
-            return [*outs, *residuals]
 
-        outs, found = vmap_flat(fwd, lanes, primals, given_axes)
-        if any(axis is not None for axis in found[count:]):
-            where.differ()
-        results = where.place(outs[:count], found[:count])
-        in_axes = found[count:], where.found
-        backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, given_axes)
-        return results, outs[count:], backward
+def fwd_in_all_lanes(fwd, where, lanes, axes, primals, nonzero):
+    """A user's fwd in all lanes, and a bwd in all of them."""
+    bwd, count = None, None
 
-    new_rule = replace(rule, call=fwd_in_all_lanes)
-    outs = custom.custom_vjp_p.bind(*args, call=all_lanes, rule=new_rule)
-    return outs, where.found
+    def one_lane(*values):
+        nonlocal bwd, count
+        outs, residuals, bwd = fwd(values, nonzero)
+        count = len(outs)
+        return [*outs, *residuals]
+
+    outs, found = vmap_flat(one_lane, lanes, primals, axes)
+    if any(axis is not None for axis in found[count:]):
+        where.differ()
+    results = where.place(outs[:count], found[:count])
+    in_axes = found[count:], where.found
+    backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, axes)
+    return results, outs[count:], backward
 
 
 def bwd_in_all_lanes(lanes, bwd, in_axes, axes, residuals, cts):
@@ -136,7 +130,7 @@ def bwd_in_all_lanes(lanes, bwd, in_axes, axes, residuals, cts):
         mask[:] = [ct is not None for ct in out]
         return present(out)
 
-    ct_axes = [axis for axis, n in zip(ct_axes, nonzero, strict=True) if n]
+    ct_axes = list(compress(ct_axes, nonzero))
     outs, found = vmap_flat(
         one_lane, lanes, [*residuals, *present(cts)], [*residual_axes, *ct_axes]
     )
@@ -175,7 +169,7 @@ def custom_linear_rule(lanes, axes, *args, rule, mask, avals):
 
 holding_functions |= {custom.custom_jvp_p, custom.custom_vjp_p}
 batch_rules |= {
-    custom.custom_jvp_p: custom_jvp_rule,
-    custom.custom_vjp_p: custom_vjp_rule,
+    custom.custom_jvp_p: custom_rule(custom.custom_jvp_p, jvp_in_all_lanes),
+    custom.custom_vjp_p: custom_rule(custom.custom_vjp_p, fwd_in_all_lanes),
     custom.custom_linear_p: custom_linear_rule,
 }
