@@ -18,7 +18,9 @@ from ..decisions import loop_rules, noted
 from ..loops.contents import loads_of, stores_in
 from ..loops.expressions import Axis, Load, op
 from ..loops.graphs import postorder
-from ..loops.statements import For, Kernel, Let, Store, expressions, replaced
+from ..loops.statements import (
+    For, Kernel, Let, Store, changed, expressions, replaced,
+)
 from ..memory.overwriting import placed_once
 from ..schedule.nests import split
 from ..settings import config
@@ -37,19 +39,16 @@ def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
     block, first, left = split(Axis(n), size, "serial")
     with builder.block() as scan:
         build_scan(builder, programs, inputs, outputs, **params)
-    builder.add(For(block, tuple(part_of_lanes(stmt, first, left) for stmt in scan)))
 
+    def part_of_lanes(stmt):
+        """A loop over all lanes, for those of a block."""
+        if not isinstance(stmt, For) or stmt.axis.kind == "serial":
+            return None
+        lane = Axis(left, stmt.axis.kind)
+        index = op("add", first, lane)
+        return (For(lane, replaced(stmt.body, {stmt.axis: index}.get)),)
 
-def part_of_lanes(stmt, first, count):
-    """A statement of a scan, for `count` lanes from the first one on."""
-    if not isinstance(stmt, For):
-        return stmt
-    if stmt.axis.kind == "serial":
-        body = tuple(part_of_lanes(inner, first, count) for inner in stmt.body)
-        return For(stmt.axis, body)
-    lane = Axis(count, stmt.axis.kind)
-    index = op("add", first, lane)
-    return For(lane, replaced(stmt.body, {stmt.axis: index}.get))
+    builder.add(For(block, changed(scan, part_of_lanes)))
 
 
 def block_size(n, body, params, call=None):

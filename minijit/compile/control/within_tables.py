@@ -10,6 +10,7 @@ through the tables, and what it leaves is statements.  And under `vmap` a Union 
 every case that some lane took: each of them is where the branch made it.
 """
 
+import functools
 from dataclasses import replace
 
 from ...trace.primitives import copy_p
@@ -18,7 +19,7 @@ from ...transform.control_flow.batching import (
 )
 from ...transform.derivatives.linearize import add_any_p
 from ..loops.expressions import Axis, Const, as_index, op
-from ..loops.scalars import INDEX, wide_dtype
+from ..loops.scalars import wide_dtype
 from ..loops.statements import For, If, nested
 from ..lower.elements import compute
 from .obstacles import kind_of
@@ -50,16 +51,10 @@ def pointwise(builder, sources, targets, arrays):
 
 def walk_tapes(builder, sources, target, arrays):
     """The same for Tapes, item by item."""
-    starts, lengths, items = [], [], target.table.items
-    for source in sources:
-        start, length = source.table.start, source.table.length
-        starts.append(builder.hold(source.column(start).load()))
-        lengths.append(builder.hold(source.column(length).load()))
+    items, readers = target.table.items, [s.reader(builder) for s in sources]
     # They are equal, but for those of zeros, which are smaller.
-    length = lengths[0]
-    for other in lengths[1:]:
-        length = op("max", length, other)
-    length = builder.hold(length)
+    lengths = (s.column(s.table.length).load() for s in sources)
+    length = builder.hold(functools.reduce(functools.partial(op, "max"), lengths))
     is_zero = op("eq", length, as_index(ZERO))
     first = builder.hold(op("select", is_zero, as_index(0), items.used))
     builder.set(target.column(target.table.start), first)
@@ -69,10 +64,7 @@ def walk_tapes(builder, sources, target, arrays):
     take(builder, items, count)
     i = Axis(count, "serial")
     with builder.block() as body:
-        given = []
-        for source, start, own in zip(sources, starts, lengths, strict=True):
-            some = op("convert", op("ne", own, as_index(ZERO)), dtype=INDEX)
-            given.append(source.item(op("add", start, op("mul", i, some))))
+        given = [at(i) for at in readers]
         pointwise(builder, given, [target.item(op("add", first, i))], arrays)
     builder.add(For(i, tuple(body)))
 
@@ -88,9 +80,7 @@ def walk_case(builder, sources, target, arrays, case):
     records = target.table.cases[case]
     positions = [builder.hold(source.position(case).load()) for source in sources]
     builder.set(target.position(case), as_index(0))
-    total = positions[0]
-    for position in positions[1:]:
-        total = op("add", total, position)
+    total = functools.reduce(functools.partial(op, "add"), positions)
     with builder.block() as body:
         new = builder.hold(records.used)
         reserve(builder, records, as_index(1))

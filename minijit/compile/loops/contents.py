@@ -5,6 +5,8 @@
     perfect(nested([i, j], [store]))         # ((i, j), (store,))
 """
 
+import math
+
 from .expressions import Load, Reduce
 from .graphs import postorder
 from .statements import For, Store, expressions, statements
@@ -25,13 +27,19 @@ def stores_in(body):
     return [stmt for stmt in statements(body) if isinstance(stmt, Store)]
 
 
-def counted(body, times=1):
-    """Pairs (statement, how often it runs at most) of all of them, and those inside."""
+def in_loops(body, axes=()):
+    """Pairs (statement, the axes of the loops around it) of all, and those inside."""
     for stmt in body:
-        yield stmt, times
-        steps = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
+        yield stmt, axes
+        around = (*axes, stmt.axis) if isinstance(stmt, For) else axes
         for inner in stmt.bodies():
-            yield from counted(inner, times * steps)
+            yield from in_loops(inner, around)
+
+
+def counted(body):
+    """Pairs (statement, how often it runs at most) of all of them, and those inside."""
+    for stmt, axes in in_loops(body):
+        yield stmt, math.prod(axis.bounds[1] + 1 for axis in axes)
 
 
 def stored_in(body):

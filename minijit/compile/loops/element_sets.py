@@ -89,39 +89,30 @@ on_indices = {
 }
 
 
-def known_values(expr, constants):
-    """Whether an integer follows from the loops' counters, and constant arrays."""
-    for part in postorder([expr]):
-        if isinstance(part, (Const, Axis)):
-            continue
-        if isinstance(part, Load):
-            if part.buffer not in constants:
-                return False
-        elif not (isinstance(part, Op) and part.dtype.kind in "iub"):
-            return False
-        elif part.name != "convert" and part.name not in on_indices:
-            return False
-        elif part.name == "convert" and part.args[0].dtype.kind not in "iub":
-            return False
-    return True
+class Unknown(Exception):
+    """An integer does not follow from the loops' counters, and constant arrays."""
 
 
 def values_of(roots, counters, constants):
-    """The values of expressions for arrays of values of the axes."""
+    """The values of integers for arrays of values of the axes, or `Unknown`."""
     known = dict(counters)
     for expr in postorder(roots, known):
         parts = [known[e] for e in expr.children()]
         if isinstance(expr, Const):
             known[expr] = np.asarray(expr.value, expr.dtype)
-        elif isinstance(expr, Load):
+        elif isinstance(expr, Load) and expr.buffer in constants:
             array = constants[expr.buffer]
             tops = [n - 1 for n in array.shape]
             where = (np.clip(p, 0, t) for p, t in zip(parts, tops, strict=True))
             known[expr] = array[tuple(where)]
-        elif expr.name == "convert":
+        elif not isinstance(expr, Op) or expr.dtype.kind not in "iub":
+            raise Unknown
+        elif expr.name == "convert" and expr.args[0].dtype.kind in "iub":
             known[expr] = np.asarray(parts[0]).astype(expr.dtype)
-        else:
+        elif expr.name in on_indices:
             known[expr] = on_indices[expr.name](*parts)
+        else:
+            raise Unknown
     return [known[root] for root in roots]
 
 
@@ -160,12 +151,12 @@ def reached(access, constants=None):
     asked = all_axes([*access.index, *preds])
     if any(most_steps(axis) == 0 for axis in asked):
         return listed(np.zeros((0, 2), np.int64), True)
-    lengths = [a.extent for a in asked if not isinstance(a.extent, int)]
-    if all(known_values(e, constants) for e in (*terms, *preds, *lengths)):
+    try:
         parts = [g.ranges(constants) for g in groups(terms, access.guards)]
-        unknown = any(part is None for part in parts)
-        if found := None if unknown else total(start, parts, access.certain):
+        if found := total(start, parts, access.certain):
             return found
+    except Unknown:
+        pass
     # As many as all indices have values, or the loops steps.
     values = math.prod(map(number_of_values, access.index, extents))
     most = min(values, math.prod(map(most_steps, all_axes(access.index))))
@@ -200,8 +191,11 @@ class Group:
         """What it adds.
 
         Returns:
-          int64[n, 2], or None if there is too much to try; of a loop of fixed length by
-          itself (steps, how far one goes, the least).
+          int64[n, 2]; of a loop of fixed length by itself (steps, how far one goes, the
+          least).
+
+        Raises:
+          Unknown: if there is too much to try, or a run decides.
         """
         (term, times), *more = self.terms.items() or [(None, 0)]
         alone = type(term) is Axis and not (more or self.guards)
@@ -217,7 +211,7 @@ class Group:
         grid = [a for a in all_axes(self.axes) if a not in runs]
         sizes = [*map(most_steps, grid)]
         if math.prod(sizes) > MOST_TRIED:
-            return None
+            raise Unknown
         shaped = np.ix_(*map(np.arange, sizes))
         counters, allowed = dict(zip(grid, shaped, strict=True)), np.ones(sizes, bool)
         value = lambda e: values_of([e], counters, constants)[0]

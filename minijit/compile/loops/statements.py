@@ -215,6 +215,23 @@ def replaced(body, replacement=lambda expr: None, new=None):
     return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
 
 
+def changed(body, change):
+    """Statements with others in the place of some, and without loops around nothing.
+
+    Args:
+      change: function of a statement: those in its place, or None to look inside it.
+    """
+    found = []
+    for stmt in body:
+        new = change(stmt)
+        if new is None and isinstance(stmt, For):
+            inner = changed(stmt.body, change)
+            same = inner == stmt.body
+            new = (stmt,) if same else (For(stmt.axis, inner),) if inner else ()
+        found += (stmt,) if new is None else new
+    return tuple(found)
+
+
 def program_expressions(program):
     """The expressions of a program's kernels, and of the programs that it calls."""
     found = [expr for kernel in program.kernels for expr in expressions(kernel.body)]

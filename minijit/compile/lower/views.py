@@ -2,7 +2,8 @@
 
     strided(walk, atom)       # x.T[:, 2:]: x's memory, strides (1, 8), from 16 on
 
-A transpose, a slice or a broadcast is no copy for a routine that is told strides.
+A transpose, a slice or a broadcast is no copy for a routine that is told strides: they
+are read off the index at which its row asks for the operand's element.
 """
 
 from collections import Counter
@@ -11,88 +12,51 @@ from dataclasses import dataclass
 from ...trace import primitives as prim
 from ...trace.jaxprs.jaxpr import Eqn, Var
 from ..loops.expressions import Axis
-from ..simplify.shapes import matched_axes
+from ..loops.index_rules import ONE, joined_digits, linear
 from .calls import Strided, operand_views, whole_atom
 from .elements import reshaped_index
-from .walk import At, Operand
+from .walk import At, Operand, lower_rules
 
-# primitive -> function(view, sizes of the result, **params): the result as a view of
-# the same memory, or None where it is none.
-view_rules = {}
-
-
-def transpose_view(view, sizes, *, permutation):
-    strides = tuple(view.strides[d] for d in permutation)
-    return Strided(view.base, sizes, strides, view.offset)
+# Primitives that only move elements.
+layouts = {
+    prim.transpose_p, prim.slice_p, prim.broadcast_in_dim_p, prim.reshape_p,
+    prim.squeeze_p, prim.copy_p,
+}  # fmt: skip
 
 
-def slice_view(view, sizes, *, start_indices, limit_indices, strides):
-    steps = strides or (1,) * len(sizes)
-    offset = sum(n * s for n, s in zip(start_indices, view.strides, strict=True))
-    strides = tuple(n * s for n, s in zip(steps, view.strides, strict=True))
-    return Strided(view.base, sizes, strides, view.offset + offset)
+def moved(view, shape, where):
+    """A view of an array of another shape in the same memory, or None without strides.
 
-
-def broadcast_view(view, sizes, *, broadcast_dimensions, **params):
-    strides = [0] * len(sizes)
-    for d, size, stride in zip(
-        broadcast_dimensions, view.shape, view.strides, strict=True
-    ):
-        strides[d] = stride if size > 1 else 0
-    return Strided(view.base, sizes, tuple(strides), view.offset)
-
-
-view_rules |= {
-    prim.transpose_p: transpose_view,
-    prim.slice_p: slice_view,
-    prim.broadcast_in_dim_p: broadcast_view,
-}
-
-
-def merged_stride(view, axes):
-    """The stride of neighbouring axes of a view taken as one, or None."""
-    axes = [d for d in axes if view.shape[d] > 1]
-    for d, e in zip(axes, axes[1:], strict=False):
-        if view.strides[d] != view.strides[e] * view.shape[e]:
-            return None
-    return view.strides[axes[-1]] if axes else 1
-
-
-def reshape_view(view, sizes, *, dimensions=None, **params):
-    """Axes may be split; they merge where a step in one is a round of the next."""
-    if dimensions is not None or 0 in sizes:
+    Args:
+      where: function of an index of that array: the index of the view.
+    """
+    axes = tuple(map(Axis, shape))
+    terms = joined_digits(linear(*zip(where(axes), view.strides, strict=True)))
+    offset = view.offset + terms.pop(ONE, 0)
+    if 0 in shape or not terms.keys() <= {*axes}:
         return None
-    strides = [0] * len(sizes)
-    for new, old in matched_axes(sizes, view.shape):
-        step = merged_stride(view, old)
-        if step is None:
-            return None
-        for d in reversed(new):
-            strides[d], step = step, step * sizes[d]
-    return Strided(view.base, sizes, tuple(strides), view.offset)
+    # A step along an axis of one element means nothing.
+    strides = tuple(1 if a.extent == 1 else terms.get(a, 0) for a in axes)
+    return Strided(view.base, shape, strides, offset)
 
 
-view_rules |= {
-    prim.reshape_p: reshape_view,
-    prim.squeeze_p: lambda view, sizes, **params: reshape_view(view, sizes),
-    prim.copy_p: lambda view, sizes, **params: view,
-}
+def moved_by(eqn, view):
+    """The result of a layout operation as a view of its operand's memory, or None."""
+    element = lambda index: lower_rules[eqn.primitive].at(eqn, index)
+    return moved(view, eqn.outvars[0].aval.shape, lambda index: element(index).index)
 
 
 def strided(walk, atom):
     """An operand as a view of the variable that its layout comes from."""
     chain = []
-    while atom in walk.made_by and walk.made_by[atom].primitive in view_rules:
+    while atom in walk.made_by and walk.made_by[atom].primitive in layouts:
         chain.append(walk.made_by[atom])
         atom, = chain[-1].invars
     view = whole(walk, atom)
     for eqn in reversed(chain):
-        result, = eqn.outvars
-        rule = view_rules[eqn.primitive]
-        is_array = isinstance(view.base, Var)
-        moved = rule(view, result.aval.shape, **eqn.params) if is_array else None
+        view = isinstance(view.base, Var) and moved_by(eqn, view)
         # What is no view starts anew, as a variable with a buffer of its own.
-        view = whole(walk, result) if moved is None else moved
+        view = view or whole(walk, *eqn.outvars)
     return view
 
 
@@ -109,14 +73,10 @@ operand_views |= {"strided": strided}
 
 def undone(view, eqn):
     """The operand of a layout operation as a view of the result's memory, or None."""
-    shape = eqn.invars[0].aval.shape
-    if eqn.primitive is prim.transpose_p:
-        order = eqn.params["permutation"]
-        back = tuple(order.index(d) for d in range(len(order)))
-        return transpose_view(view, shape, permutation=back)
-    if keeps_order(eqn):
-        return reshape_view(view, shape)
-    return None
+    x, = eqn.invars
+    if eqn.primitive is not prim.transpose_p and not keeps_order(eqn):
+        return None
+    return moved(view, x.aval.shape, lambda index: place_in_result(eqn, index))
 
 
 def keeps_order(eqn):
@@ -126,6 +86,14 @@ def keeps_order(eqn):
         return list(dims) == sorted(dims)
     by_default = eqn.primitive is prim.reshape_p and eqn.params["dimensions"] is None
     return by_default or eqn.primitive in (prim.squeeze_p, prim.copy_p)
+
+
+def place_in_result(eqn, index):
+    """The index in a layout operation's result of the element at one of its operand."""
+    if eqn.primitive is prim.transpose_p:
+        return tuple(index[d] for d in eqn.params["permutation"])
+    (x,), (out,) = eqn.invars, eqn.outvars
+    return reshaped_index(index, x.aval.shape, out.aval.shape)
 
 
 @dataclass(frozen=True)
@@ -143,12 +111,7 @@ class Within:
     def index(self, index):
         """The index there of the element at an index of the variable."""
         for eqn in reversed(self.chain):
-            x, = eqn.invars
-            out, = eqn.outvars
-            if eqn.primitive is prim.transpose_p:
-                index = tuple(index[d] for d in eqn.params["permutation"])
-            else:
-                index = reshaped_index(index, x.aval.shape, out.aval.shape)
+            index = place_in_result(eqn, index)
         return index
 
 

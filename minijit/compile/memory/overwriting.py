@@ -25,13 +25,13 @@ from ...trace.jaxprs.memory import memoised
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..loops.buffers import Buffer
-from ..loops.contents import stores_in
+from ..loops.contents import in_loops, perfect, stores_in
 from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder, sorted_steps, substitute
 from ..loops.index_rules import piece_of
 from ..loops.kernel_buffers import buffer_names
 from ..loops.statements import (
-    Call, For, If, Kernel, Let, Store, expressions, nested, statements,
+    Call, If, Kernel, Let, Store, expressions, nested, statements,
 )
 from ..schedule.place import placed
 from ..schedule.shared_loops import after_loop, loaded_buffers, without
@@ -239,7 +239,8 @@ class Reading:
         if sum(s.buffer is new for s in stores) != 1:
             return False
         store = next(s for s in stores if s.buffer is new)
-        at, axes = inside.index(store), axes_around(self.body, store)
+        at, around = inside.index(store), dict(in_loops(self.body))
+        axes = around[store]
         early, late = inside[:at], inside[at + 1 :]
         bits = self.of({old})
         read = self.needed(expressions([s for s in self.body if s not in copies]))
@@ -261,20 +262,6 @@ class Reading:
 def reading_of(kernel):
     """What a kernel loads."""
     return Reading(placed_once(kernel))
-
-
-def axes_around(body, target):
-    """The axes of the loops around a statement; None if it is not in there."""
-    for stmt in body:
-        if stmt is target:
-            return []
-        inner = (stmt.body,) if isinstance(stmt, For) else ()
-        inner = (stmt.then, stmt.otherwise) if isinstance(stmt, If) else inner
-        for block in inner:
-            axes = axes_around(block, target)
-            if axes is not None:
-                return [stmt.axis, *axes] if isinstance(stmt, For) else axes
-    return None
 
 
 def told_by(index, axes):
@@ -347,13 +334,10 @@ def early_values(stmt, before, made=0):
 
 def taken_apart(stmt):
     """(axes of the loops around a statement, its condition if any, the statement)"""
-    axes, pred = [], []
-    while isinstance(stmt, For) and len(stmt.body) == 1:
-        axes.append(stmt.axis)
-        stmt, = stmt.body
-    if isinstance(stmt, If) and len(stmt.then) == 1 and not stmt.otherwise:
-        pred, (stmt,) = [stmt.pred], stmt.then
-    return axes, pred, stmt
+    (axes, body), pred = perfect((stmt,)), []
+    if len(body) == 1 and isinstance(body[0], If) and not body[0].otherwise:
+        pred, body = [body[0].pred], body[0].then
+    return axes, pred, body[0] if len(body) == 1 else stmt
 
 
 def with_rooms(exprs, arrays, here, axes, made):

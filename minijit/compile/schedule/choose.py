@@ -211,10 +211,10 @@ def taken(rule, kernel, candidate, nanoseconds):
     return candidate
 
 
-def prices_of(program, kernel, ways, machine, most=math.inf):
-    """{name: ns} of all ways but the kernel's own; most: as in `price_of`."""
+def prices_of(program, kernel, ways, machine):
+    """{name: ns} of all ways but the kernel's own."""
     return {
-        name: price_of(with_candidates(program, {kernel: candidate}), machine, most)
+        name: price_of(with_candidates(program, {kernel: candidate}), machine)
         for name, candidate in ways.items()
         if candidate
     }
@@ -277,10 +277,7 @@ loop_rules |= {
 
 def touched(step):
     """The arrays that a step of a program reads or writes."""
-    if type(step) is not Kernel:
-        views = (*step.inputs, *step.outputs) if hasattr(step, "inputs") else ()
-        return {view.buffer for view in views}
-    return set().union(*used_buffers(step.body))
+    return set().union(*used_buffers([step]))
 
 
 def with_candidates(program, chosen):

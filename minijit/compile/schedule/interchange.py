@@ -36,7 +36,9 @@ from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
-from ..loops.statements import For, Store, expressions, nested, replaced, statements
+from ..loops.statements import (
+    For, Store, changed, expressions, nested, replaced, statements,
+)
 from ..pipeline import arrangements
 from ..settings import config
 from .machine import Machine
@@ -54,15 +56,15 @@ SHORTEST = 256
 
 def interchanged(body):
     """A kernel's statements, with its totals over outer axes in rows."""
-    return tuple(s for stmt in body for s in interchange(stmt))
+    return changed(body, interchange)
 
 
 def interchange(stmt):
-    """One statement, or several that do the same."""
+    """One statement, or several that do the same; None where it is to look inside."""
     if not isinstance(stmt, For):
         return (stmt,)
     if not all(isinstance(s, Store) for s in stmt.body):
-        return running_rows(stmt) or (For(stmt.axis, interchanged(stmt.body)),)
+        return running_rows(stmt)
     stored = {store.buffer for store in stmt.body}
     if any(load.buffer in stored for load in loads_of(stmt.body)):
         # It would find there what an earlier stage has stored.
@@ -335,13 +337,13 @@ class Rows:
 
 
 def running_rows(loop):
-    """Running totals for all values of a loop's axis side by side, or nothing."""
+    """Running totals for all values of a loop's axis side by side, or None."""
     axis, (scan, *more) = loop.axis, loop.body
     if more or not isinstance(scan, For) or scan.axis.kind != "scan":
-        return ()
+        return None
     totals = totals_in(scan.body)
     if not (totals and are_apart(axis, scan, totals)):
-        return ()
+        return None
     noted("rows", totals=axis.extent, terms=scan.axis.extent)
     return in_pieces(axis, [scan.body])
 
@@ -388,18 +390,16 @@ def own_rows(axis, stores):
 
 def in_blocks(body):
     """A kernel's statements, with loops over columns in blocks where that is better."""
-    return tuple(s for stmt in body for s in blocks(stmt))
+    return changed(body, blocks)
 
 
 def blocks(stmt):
-    """One loop in blocks of columns, or as it is."""
-    if not isinstance(stmt, For):
-        return (stmt,)
-    mixed = is_nest(stmt.body) and goes_by_columns(stmt)
+    """One loop in blocks of columns, or None."""
+    mixed = isinstance(stmt, For) and is_nest(stmt.body) and goes_by_columns(stmt)
     plain = mixed and all(isinstance(s, Store) or is_plain(s) for s in stmt.body)
     length = block_length(stmt.axis, stmt.body) if plain else 1
     if length == 1:
-        return (For(stmt.axis, in_blocks(stmt.body)),)
+        return None
     return in_blocks(Columns(stmt.axis, stmt.body, length).statements())
 
 
@@ -592,17 +592,13 @@ def on_buffers(body, place, buffers):
         moved = Load(*place(expr.buffer, expr.index))
         return moved if moved is not expr else None
 
-    def stores(body):
-        for stmt in body:
-            if isinstance(stmt, For):
-                yield For(stmt.axis, tuple(stores(stmt.body)))
-            elif stmt.buffer in buffers:
-                where = place(stmt.buffer, stmt.index)
-                yield Store(*where, stmt.value, stmt.combine)
-            else:
-                yield stmt
+    def store(stmt):
+        if isinstance(stmt, For) or stmt.buffer not in buffers:
+            return None
+        where = place(stmt.buffer, stmt.index)
+        return (Store(*where, stmt.value, stmt.combine),)
 
-    return tuple(stores(replaced(body, load)))
+    return changed(replaced(body, load), store)
 
 
 def in_rows(body, rows):

@@ -21,7 +21,7 @@ from ..loops.index_rules import (
     digit_of, has_digit, joined_digits, known, linear, over,
 )
 from ..loops.scalars import INDEX
-from ..loops.statements import For, Store, nested, replaced, statements
+from ..loops.statements import For, Store, changed, nested, replaced, statements
 from ..settings import config
 
 
@@ -482,20 +482,11 @@ def in_nests(change):
       change: function of axes and stores: the statements in their place, or None.
     """
 
-    def apply(body):
-        result = []
-        for stmt in body:
-            nest = nest_of(stmt)
-            new = nest and change(*nest)
-            if new:
-                result += new
-                continue
-            if isinstance(stmt, For) and not nest:
-                inner = apply(stmt.body)
-                stmt = stmt if inner == stmt.body else For(stmt.axis, inner)
-            result.append(stmt)
-        return tuple(result)
+    def of_nest(stmt):
+        nest = nest_of(stmt)
+        return nest and (change(*nest) or (stmt,))
 
+    apply = lambda body: changed(body, of_nest)
     apply.__doc__ = change.__doc__
     return apply
 

@@ -5,7 +5,7 @@ from ..loops.contents import loads_of, stored_in, totals_in
 from ..loops.expressions import Axis, Const, Load, Op, Reduce
 from ..loops.graphs import nothing, postorder, recalled, remembered, substitute
 from ..loops.scalars import INDEX, dtype_bounds
-from ..loops.statements import For, If, Start, expressions
+from ..loops.statements import If, Start, changed, expressions
 from ..pipeline import arrangements
 from ..settings import config
 from .interchange import interchanged
@@ -116,15 +116,12 @@ def running_totals(loop):
 
 def without_guards(body):
     """Statements without the conditions that are known to hold."""
-    result = []
-    for stmt in body:
-        if isinstance(stmt, If) and isinstance(stmt.pred, Const) and stmt.pred.value:
-            result += without_guards(stmt.then)
-        elif isinstance(stmt, For):
-            result.append(For(stmt.axis, without_guards(stmt.body)))
-        else:
-            result.append(stmt)
-    return tuple(result)
+
+    def held(stmt):
+        known = isinstance(stmt, If) and isinstance(stmt.pred, Const)
+        return without_guards(stmt.then) if known and stmt.pred.value else None
+
+    return changed(body, held)
 
 
 def share_axes(body):

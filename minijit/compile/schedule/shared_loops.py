@@ -15,7 +15,9 @@ from ..loops.contents import is_nest, loads_of, loads_within, perfect, stores_in
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.scalars import is_half
-from ..loops.statements import For, If, Kernel, Store, expressions, nested, statements
+from ..loops.statements import (
+    For, If, Kernel, Store, changed, expressions, nested, statements,
+)
 
 # The primitives that nothing is fused across: each with the rule that says why.
 barriers: dict = {}
@@ -221,14 +223,7 @@ def wanted_only(body, others):
 
 def without(body, dropped):
     """Statements without some of them, and without loops around nothing."""
-    kept = []
-    for stmt in body:
-        if isinstance(stmt, For):
-            inner = without(stmt.body, dropped)
-            kept += [For(stmt.axis, inner)] if inner else []
-        elif stmt not in dropped:
-            kept.append(stmt)
-    return tuple(kept)
+    return changed(body, lambda stmt: () if stmt in dropped else None)
 
 
 # chapter 17

@@ -17,7 +17,7 @@ from dataclasses import replace
 from ..loops.contents import stored_in
 from ..loops.expressions import Axis, Load, as_index, op
 from ..loops.graphs import postorder, substitute
-from ..loops.statements import For, Store, statements
+from ..loops.statements import For, Store, changed, statements
 from ..pipeline import arrangements
 from .shared_loops import loaded_buffers
 
@@ -27,7 +27,7 @@ LANES = 16
 
 def in_lanes(body):
     """A kernel's statements; where lanes have numbers of their own, side by side."""
-    return tuple(lanes_of_loop(s) if isinstance(s, For) else s for s in body)
+    return changed(body, lanes_of_loop)
 
 
 def has_cells(store):
@@ -36,13 +36,14 @@ def has_cells(store):
 
 
 def lanes_of_loop(stmt):
-    """A loop, or one that does the same side by side.
+    """A loop that does the same side by side, or None.
 
     The last lanes overlap those before them, and do again what is done.  (Where what
     they read may be gone by then, or there are too few, they are fewer.)
     """
-    if not any(has_cells(s) for s in stmt.body if isinstance(s, Store)):
-        return For(stmt.axis, in_lanes(stmt.body))
+    stores = stmt.body if isinstance(stmt, For) else ()
+    if not any(has_cells(s) for s in stores if isinstance(s, Store)):
+        return None
     n, most = stmt.axis.extent, LANES
     chunk = Axis(-(-n // most))
     first, length, kind = op("mul", chunk, as_index(most)), most, "vector"
@@ -50,7 +51,7 @@ def lanes_of_loop(stmt):
         length, kind = op("min", op("sub", as_index(n), first), as_index(most)), "loop"
     elif n % most:
         first = op("min", first, as_index(n - most))
-    return For(chunk, side_by_side(stmt, first, length, kind))
+    return (For(chunk, side_by_side(stmt, first, length, kind)),)
 
 
 def overwrites(stmt):

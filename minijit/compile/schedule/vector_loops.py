@@ -40,7 +40,9 @@ from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
 from ..loops.scalars import BOOL, INDEX, highest, is_half
-from ..loops.statements import For, Store, expressions, nested, replaced, statements
+from ..loops.statements import (
+    For, Store, changed, expressions, nested, replaced, statements,
+)
 from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
@@ -163,15 +165,7 @@ def with_functions_aside(body):
                                             for j in 64: side[j] = exp(x[b*64+j])
                                             for j in 64: y[place[j]] += side[j]
     """
-    result = []
-    for stmt in body:
-        if not isinstance(stmt, For):
-            result.append(stmt)
-        elif any(isinstance(s, For) for s in statements(stmt.body)):
-            result.append(For(stmt.axis, with_functions_aside(stmt.body)))
-        else:
-            result.append(functions_aside(stmt) or stmt)
-    return tuple(result)
+    return changed(body, functions_aside)
 
 
 def functions_aside(loop):
@@ -179,6 +173,8 @@ def functions_aside(loop):
 
     That is where it stores at places that an array says, one after the other.
     """
+    if [s for s in statements([loop]) if isinstance(s, For)] != [loop]:
+        return None
     axis, length = loop.axis, ASIDE
     stores = stores_in(loop.body)
     if not isinstance(axis.extent, int) or axis.extent <= length:
@@ -189,7 +185,7 @@ def functions_aside(loop):
     if not values:
         return None
     noted("functions aside", functions=len(values), elements=length)
-    return with_aside(axis, values, loop.body, length)
+    return (with_aside(axis, values, loop.body, length),)
 
 
 def long_before(exprs, axis, stored):

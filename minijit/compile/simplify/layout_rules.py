@@ -144,13 +144,20 @@ def no_padding(s, out, x, value, *, padding_config):
     return x if all(p == (0, 0, 0) for p in padding_config) else None
 
 
-def fixed_slice(s, out, x, *starts, slice_sizes):
-    """A slice at a place that is known: an ordinary one, clamped into the array."""
+def known_places(s, x, starts, sizes):
+    """Where a part of an array begins, clamped into it; None if a run decides."""
     places = [uniform(s, start) for start in starts]
     if any(place is None for place in places):
         return None
-    sizes = zip(places, x.aval.shape, slice_sizes, strict=True)
-    firsts = tuple(min(max(int(place), 0), n - size) for place, n, size in sizes)
+    limits = zip(places, x.aval.shape, sizes, strict=True)
+    return tuple(min(max(int(place), 0), n - size) for place, n, size in limits)
+
+
+def fixed_slice(s, out, x, *starts, slice_sizes):
+    """A slice at a place that is known: an ordinary one, clamped into the array."""
+    firsts = known_places(s, x, starts, slice_sizes)
+    if firsts is None:
+        return None
     lasts = tuple(a + n for a, n in zip(firsts, slice_sizes, strict=True))
     params = {"start_indices": firsts, "limit_indices": lasts, "strides": None}
     return s.apply(prim.slice_p, x, **params)
@@ -256,12 +263,10 @@ def slice_of_pieces(s, out, x, *, start_indices, limit_indices, strides):
 
 def update_of_pieces(s, out, x, update, *starts):
     """An update that takes the place of some of the pieces."""
-    places = [uniform(s, start) for start in starts]
-    if any(place is None for place in places):
-        return None
     sizes = update.aval.shape
-    limits = zip(places, x.aval.shape, sizes, strict=True)
-    places = [min(max(int(place), 0), n - size) for place, n, size in limits]
+    places = known_places(s, x, starts, sizes)
+    if places is None:
+        return None
     axis = along_one_axis(x, places, sizes)
     cut, pieces = pieces_of(s, x)
     if axis is None or cut != axis or len(pieces) > MOST_PIECES:
