@@ -341,7 +341,7 @@ def test_a_loop_has_flat_memory(loop):
     # What is remembered of the last few hundred traces has to be there first, and the
     # programs that repeated steps earn.  Steps take six times as long when allocations
     # are traced.
-    count, before = 200, 650 if loop.startswith("jit") else 200
+    count, before = 100, 650 if loop.startswith("jit") else 200
     for _ in range(before):
         step()
     gc.collect()
