@@ -225,16 +225,40 @@ def freed(seed, budget):
     return in_processes("ends", seed, budget, byte)
 
 
+def each(attempt, seed, budget, size=1):
+    """One seed, or so many, after the other: what an attempt raises is wrong."""
+    end, count, bad = time.monotonic() + budget, 0, []
+    while time.monotonic() < end:
+        try:
+            attempt(seed + count)
+        except Exception as error:
+            bad.append(f"seed {seed + count}: {type(error).__name__}: {error}"[:300])
+        count += size
+    return count, bad
+
+
 def guarded(seed, budget):
     """Random programs whose memory ends at pages that nobody may touch."""
     from tests.guarded import EACH, main
 
-    end, count, bad = time.monotonic() + budget, 0, []
-    while time.monotonic() < end:
-        if not main(EACH, seed + count):
-            bad.append(f"seeds {seed + count} to {seed + count + EACH - 1}")
-        count += EACH
-    return count, bad
+    def attempt(seed):
+        assert main(EACH, seed), f"one of {EACH}"
+
+    return each(attempt, seed, budget, EACH)
+
+
+def memory(seed, budget):
+    """Random programs with and without a plan of their memory."""
+    from tests.random_memory import compare
+
+    return each(compare, seed, budget)
+
+
+def grid(seed, budget):
+    """Random programs on a grid of threads, in lock-step."""
+    from tests.random_cuda import on_a_grid
+
+    return each(on_a_grid, seed, budget)
 
 
 def fuzz(mode, seed, budget):
@@ -249,6 +273,8 @@ KINDS = {
     "real": lambda *given: fuzz("real", *given),
     "odd": lambda *given: fuzz("odd", *given),
     "guarded": guarded,
+    "memory": memory,
+    "grid": grid,
     "freed": freed,
     **{
         kind: lambda seed, budget, kind=kind: in_processes(kind, seed, budget)

@@ -34,7 +34,6 @@ from minijit.run.llvm import tables as llvm_tables
 from minijit.run.llvm.engine import Code, object_files
 from minijit.run.llvm.target import binding
 from tests import random_memory
-from tests.random_fusion import total
 
 # Addresses for all memory of a process: none is given twice.  A table has for each page
 # how many bytes of what begins there are in use.
@@ -508,7 +507,7 @@ def program(seed):
     if seed % 3 == 0:
         random_memory.N = int(rs.choice([3, 4, 5, 6, 7, 9, 12, 15, 17, 24, 33, 47, 65]))
         f, args = random_memory.drawn(seed)
-        number = total(f, random_memory.N)
+        number = random_memory.total(f, random_memory.N)
     else:
         f, args = drawn(rs)
         number = weighted(f)

@@ -1,7 +1,5 @@
 """Random programs and their gradients on a grid of threads, run in lock-step.
 
-    python -m tests.random_cuda 2000 [first seed] [size]
-
 The programs are those of `random_memory`.  Results agree with those of no compiler,
 `backend="eval"`, and no kernel does what is undefined on a device: no race, nothing out
 of bounds, no barrier that some threads miss.  Every twentieth program is compared with
@@ -14,8 +12,6 @@ in float64.  A few enlarge even that: of those, results may differ by no more th
 happens to `eval`'s own if arguments change by one part in 1e14.
 """
 
-import sys
-from collections import Counter
 from unittest import mock
 
 import numpy as np
@@ -24,7 +20,6 @@ import minijit as mj
 from minijit.trace.base.config import config
 from minijit.tree_util import tree_leaves
 from tests import random_memory
-from tests.random_fusion import total
 
 
 def results(f, args):
@@ -108,27 +103,17 @@ def by_minijit(backend):
 def both(seed):
     """((functions of a library: a program, its gradient), arguments) of a seed."""
     f, args = random_memory.drawn(seed)
-    slopes = lambda lib: lib.grad(total(f, random_memory.N), (0, 1))
+    slopes = lambda lib: lib.grad(random_memory.total(f, random_memory.N), (0, 1))
     return (lambda lib: f, slopes), args
 
 
-if __name__ == "__main__":
-    count, first, size = (*map(int, sys.argv[1:]), *(100, 0, 6)[len(sys.argv) - 1 :])
-    random_memory.N, kernels, verdicts = size, 0, Counter()
-    for done, seed in enumerate(range(first, first + count), 1):
-        makes, args = both(seed)
-        peers = ("eval",) if seed % 20 else ("eval", "plain", "llvm", "jax")
-        # Forms that are for large arrays are for small ones, too.
-        small = {"enough_threads": 0} if seed % 2 else {}
-        small |= {"thread_steps": 3} if seed % 4 < 2 else {}
-        for make in makes:
-            try:
-                with config.override("fusion", config.fusion.but(**small)):
-                    found, verdict = compare(make, args, peers, ptx=seed % 20 == 0)
-            except Exception as error:
-                raise AssertionError(f"program {seed}") from error
-            kernels += found
-            verdicts[verdict] += 1
-        if done % 50 == 0 or done == count:
-            found = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
-            print(f"{2 * done} programs agree: {found}; {kernels} kernels", flush=True)
+def on_a_grid(seed):
+    """Raise AssertionError unless a program and its gradient agree."""
+    makes, args = both(seed)
+    peers = ("eval",) if seed % 20 else ("eval", "plain", "llvm", "jax")
+    # Forms that are for large arrays are for small ones, too.
+    small = {"enough_threads": 0} if seed % 2 else {}
+    small |= {"thread_steps": 3} if seed % 4 < 2 else {}
+    for make in makes:
+        with config.override("fusion", config.fusion.but(**small)):
+            compare(make, args, peers, ptx=seed % 20 == 0)

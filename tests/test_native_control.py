@@ -27,7 +27,7 @@ from minijit.run.python.regions import RegionSource
 from minijit.trace.jit.jit import executors
 from minijit.transform import pieces
 from minijit.transform.control_flow import steps
-from tests import random_fusion, random_memory
+from tests import random_memory
 from tests.test_control_flow import programs
 
 pytestmark = pytest.mark.chapter(21)
@@ -682,7 +682,7 @@ def test_a_compile_looks_at_each_expression_a_few_times(monkeypatch):
     programs = [(f, trees()) for f in (updated_and_read, searched)]
     for seed in range(8):
         f, args = random_memory.drawn(seed)
-        of_both = mj.grad(random_fusion.total(f, random_memory.N), (0, 1))
+        of_both = mj.grad(random_memory.total(f, random_memory.N), (0, 1))
         programs += [(f, args), (of_both, args)]
     for f, args in programs:
         visits[0] = 0

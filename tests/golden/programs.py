@@ -6,7 +6,7 @@
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
-from tests import random_fusion, random_memory
+from tests import random_memory
 
 sizes = {"tall": (4096, 1000), "small": (300, 70), "wide": (64, 1024)}
 
@@ -298,7 +298,7 @@ def drawn():
     found = {}
     for seed in range(20):
         f, args = random_memory.drawn(seed)
-        g = mj.grad(random_fusion.total(f, random_memory.N), (0, 1))
+        g = mj.grad(random_memory.total(f, random_memory.N), (0, 1))
         found |= {f"{seed}": (f, args), f"{seed}'": (g, args)}
     return found
 
