@@ -76,22 +76,6 @@ def strong_value(dtype):
     return SimpleNamespace(dtype=np.dtype(dtype), weak_type=False)
 
 
-def test_dtype_of_values_and_names():
-    assert dtypes.dtype(1) == dtypes.dtype(int) == np.int32
-    assert dtypes.dtype(1.0) == np.float32 and dtypes.dtype(True) == np.bool_
-    assert dtypes.dtype(1j) == np.complex64
-    assert dtypes.dtype(np.float64(1)) == np.float32
-    assert dtypes.dtype(np.zeros(2, "int64")) == np.int32
-    assert dtypes.dtype("bfloat16") == np.dtype("bfloat16")
-    # An array made while 64 bits were enabled keeps them.
-    assert dtypes.dtype(strong_value("float64")) == np.float64
-    with pytest.warns(UserWarning, match="float64 .* truncated to dtype float32"):
-        assert dtypes.dtype("float64") == np.float32
-    with enable_x64(True):
-        assert dtypes.dtype("float64") == np.float64
-        assert dtypes.dtype(1) == np.int64
-
-
 @pytest.mark.parametrize("value, error, text", [
     (None, ValueError, "Invalid argument to dtype: None"),
     ([1, 2], TypeError, r"Cannot determine dtype of \[1, 2\]"),
