@@ -66,16 +66,6 @@ def lapack(name, *args):
 functions |= {"lapack": lapack}
 
 
-def lapack_text(call, starts):
-    """The line of Python that is a `Call` of a routine.
-
-    Args:
-      starts: for each argument the texts of its array and of its first element there.
-    """
-    given = "".join(f", {array}, {start}" for array, start in starts)
-    return f"lapack({call.attrs['name']!r}{given})"
-
-
 @functools.cache
 def native_lapack():
     """`lapack` for numba: a call of the address."""

@@ -6,31 +6,11 @@ Here `type(x)(1)` is a 1 of x's type: a literal would make a float64 of a float3
 
 import numpy as np
 
-from ..scalars.scalar_math import numbers
-
-
-def like(value, x):
-    return type(x)(value)
-
-
-def add_wrapping(x, y):
-    return np.int64(np.uint64(np.int64(x)) + np.uint64(np.int64(y)))
-
-
-def subtract_wrapping(x, y):
-    return np.int64(np.uint64(np.int64(x)) - np.uint64(np.int64(y)))
-
-
-def multiply_wrapping(x, y):
-    return np.int64(np.uint64(np.int64(x)) * np.uint64(np.int64(y)))
+from ..scalars.scalar_math import integers
 
 
 def power(x, y):
     return x ** type(x)(y)
-
-
-def to_bool(x):
-    return x != type(x)(0)
 
 
 def limiting(low, high):
@@ -44,10 +24,6 @@ def limiting(low, high):
         return low if x <= type(x)(low) else type(low)(x)
 
     return convert
-
-
-def reading(dtype):
-    return lambda x: x.view(dtype)
 
 
 def swap_in(swap):
@@ -68,13 +44,11 @@ def swap_in(swap):
     return compare_and_swap
 
 
-own = {name: value for name, value in globals().items() if callable(value)}
-for name in numbers:
-    dtype = np.dtype(name)
-    own[f"bits_{name}"] = reading(dtype.type)
-    if dtype.kind in "iu":
-        ends = np.iinfo(dtype).min, np.iinfo(dtype).max
-        own[f"to_{name}"] = limiting(*map(dtype.type, ends))
+own = {"power": power}
+for name in integers:
+    kind = np.dtype(name).type
+    ends = np.iinfo(name).min, np.iinfo(name).max
+    own[f"to_{name}"] = limiting(*map(kind, ends))
 
 # {name: {type: the instruction of PTX that it is for numbers of that type}}.
 instructions = {

@@ -294,16 +294,8 @@ atomic_functions = {f"cuda.atomic.{name}": f.at for name, f in combining.items()
 atomic_functions |= {"compare_and_swap": swap}
 
 
-def larger(x, y):
-    return np.where((x > y) | (x != x), x, y)
-
-
-def smaller(x, y):
-    return np.where((x < y) | (x != x), x, y)
-
-
 # Functions that NumPy does for all lanes at once, as `scalar_math` does them for one.
-vector_functions = {"maximum": larger, "minimum": smaller, "abs": abs}
+vector_functions = {"maximum": np.maximum, "minimum": np.minimum, "abs": abs}
 of_lanes = ["add_any_order", "multiply_any_order", "add_wrapping", "subtract_wrapping"]
 of_lanes += ["multiply_wrapping", *conversions, *(f"bits_{n}" for n in numbers)]
 vector_functions |= {name: functions[name] for name in of_lanes}

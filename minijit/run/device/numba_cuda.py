@@ -24,7 +24,7 @@ from ...trace.base.locks import Lock
 from ..python.scalar_functions import functions
 from ..python.source import import_text
 from ..report.environment import version_of
-from ..scalars.numba_scalars import by_type, overloaded
+from ..scalars.numba_scalars import by_type, instructions as rows, intrinsic, overloaded
 from ..values import pairs
 from .emitter import words
 from .functions import instructions, own, swap_in
@@ -53,6 +53,11 @@ def simulated_swap(array, index, expected, new):
 device_words = tuple(words.items())
 simulator = vector_functions | functions | {"compare_and_swap": simulated_swap}
 known = (simulator.keys() | own.keys()) - {"abs"}
+# What numba writes for a CPU, it writes for a device.
+as_on_cpu = {"like", "to_bool"} | {
+    name for name in rows
+    if name.startswith(("bits_", "machine_")) or name.endswith("_wrapping")
+}  # fmt: skip
 
 
 def program_of(kernels):
@@ -86,7 +91,7 @@ def device_functions(capability=None):
     other here.
     """
     from numba import cuda
-    from numba.cuda.extending import overload
+    from numba.cuda.extending import intrinsic as make, overload
 
     space = {"np": ModuleType("np"), "math": math}
     for function in functions.values():
@@ -109,8 +114,7 @@ def device_functions(capability=None):
             continue
         copy = FunctionType(f.__code__, space, name, None, f.__closure__)
         space[name] = cuda.jit(device=True)(copy)
-    # numba's own `//` rounds down, and in 64 bits.
-    space |= {f"machine_{word}": instruction(word) for word in ("div", "rem")}
+    space |= {name: intrinsic(name, make) for name in as_on_cpu}
     # Above, others call what these are for all types.
     for name, row in instructions.items():
         space[name] = instruction_or(row, space.get(name))
@@ -123,14 +127,11 @@ def device_functions(capability=None):
 
 
 def instruction(word):
-    """One instruction: a division of LLVM's, or one of PTX for a type of numbers."""
+    """One instruction of PTX, for a type of numbers."""
     from llvmlite import ir
     from numba.cuda.extending import intrinsic
 
     def write(context, builder, sig, args):
-        if "." not in word:
-            sign = "s" if sig.return_type.signed else "u"
-            return getattr(builder, sign + word)(*args)
         kind, count = args[0].type, len(args) + 1
         text = f"{word} {', '.join(f'${i}' for i in range(count))};"
         letters = "=" + ",".join(("d" if "64" in word else "f") * count)

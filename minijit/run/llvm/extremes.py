@@ -39,17 +39,6 @@ from .target import host
 from .text import LLVMWriter
 
 
-def update(writer, part, new):
-    """Combine what is in a slot with a new integer.
-
-    Args:
-      part: (slot, the operation, the integers' dtype).
-    """
-    slot, name, dtype = part
-    values = [writer.get(slot), new]
-    writer.set(slot, instructions[name](writer, "", Const(0, dtype), values))
-
-
 # What totals of bools do with the bits of integers.
 of_bits = {"or": "or", "and": "and", "max": "or", "min": "and"}
 
@@ -80,29 +69,35 @@ class Flag:
         kind, zero = writer.type(whole), writer.const(Const(0, whole))
         return writer.do(f"icmp ne {kind} {writer.get(slot)}, {zero}")
 
+    def bits(self, writer, value):
+        """Those of a bool, all ones or none, as an integer."""
+        (_, _, whole), = self.parts
+        return writer.do(f"sext {writer.type(BOOL)} {value} to {writer.type(whole)}")
+
     def step(self, writer, value):
-        part, = self.parts
-        bits = f"{writer.type(BOOL)} {value} to {writer.type(part[2])}"
-        update(writer, part, writer.do(f"sext {bits}"))
+        """Combine what is in each slot with a new value."""
+        bits = self.bits(writer, value)
+        for slot, name, dtype in self.parts:
+            values = [writer.get(slot), bits]
+            writer.set(slot, instructions[name](writer, "", Const(0, dtype), values))
 
 
 @dataclass(frozen=True)
-class Extreme:
-    """The cell of a total of floats.
+class Extreme(Flag):
+    """The cell of a total of floats, with three slots.
 
     Attributes:
-      op: max or min; dtype: of the floats; parts: as of `Flag`, of its three slots.
+      op: max or min; dtype: of the floats.
     """
 
     op: str
     dtype: np.dtype
-    parts: tuple
 
     @classmethod
     def begun(cls, writer, reduce, first):
         """The cell of a total, with its first value."""
         dtype = wide_dtype(reduce.dtype)
-        cell = cls(reduce.op, dtype, ())
+        cell = cls((), reduce.op, dtype)
         signed, plain = (np.dtype(f"{k}{dtype.itemsize}") for k in "iu")
         bits = cell.bits(writer, writer.const(Const(first.value, dtype)))
         kinds = ("max", signed), ("max", plain), ("min", plain)
@@ -133,11 +128,6 @@ class Extreme:
         nan = writer.const(Const(np.nan, self.dtype))
         return writer.do(f"select {yes} {none}, {floats} {nan}, {floats} {best}")
 
-    def step(self, writer, value):
-        bits = self.bits(writer, value)
-        for part in self.parts:
-            update(writer, part, bits)
-
 
 def cell_type(reduce):
     """`Extreme`, `Flag`, or None of a total whose cells are numbers of its dtype."""
@@ -162,7 +152,7 @@ def start(walker, stmt):
 def step(walker, stmt):
     reduce = stmt.reduce
     cell, *_ = walker.cells[reduce]
-    if not isinstance(cell, (Flag, Extreme)):
+    if not isinstance(cell, Flag):
         emit.step(walker, stmt)
         return
     value, = map(walker.value, reduce.bodies)

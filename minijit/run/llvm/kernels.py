@@ -131,11 +131,12 @@ def caller(count):
     # A kernel without a result leaves there whatever it had: `RAISES` is asked, too.
     raises = do(f"icmp uge i64 {wants}, {RAISES}")
     raised = do(f"and i1 {raises}, {writer.get(found)}")
-    with writer.branch(raised) as otherwise:
-        otherwise()
-        writer.line("call void @Py_IncRef(ptr @_Py_NoneStruct)")
-    result = do(f"select i1 {raised}, ptr null, ptr @_Py_NoneStruct")
-    text = writer.text(f"ptr @{name}(ptr %self, ptr %args, i64 %n)", f"ptr {result}")
+    with writer.branch(raised):
+        writer.line("ret ptr null")
+        writer.begin("never")
+    writer.line("call void @Py_IncRef(ptr @_Py_NoneStruct)")
+    head = f"ptr @{name}(ptr %self, ptr %args, i64 %n)"
+    text = writer.text(head, "ptr @_Py_NoneStruct")
     return share(name, "\n".join([*python_declarations, text]))
 
 

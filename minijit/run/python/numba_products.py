@@ -16,21 +16,6 @@ import numpy as np
 from ..scalars.scalar_math import functions
 
 
-def product_text(views, starts):
-    """The call for one product.
-
-    Args:
-      views: of the result and the two factors.
-      starts: for each the texts of its array and of its first element there.
-    """
-    (out_row, _), *steps = (view.strides[-2:] for view in views)
-    (a_row, a_column), (b_row, b_column) = steps
-    (m, k), n = views[1].shape[-2:], views[2].shape[-1]
-    out, a, b = starts
-    left, right = f"{a}, {a_row}, {a_column}", f"{b}, {b_row}, {b_column}"
-    return f"matmul({m}, {k}, {n}, {out}, {out_row}, {left}, {right})"
-
-
 def matmul(m, k, n, out, o, out_row, a, i, a_row, a_column, b, j, b_row, b_column):
     """out = a @ b, matrices within arrays from the elements o, i and j on.
 

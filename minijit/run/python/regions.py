@@ -28,9 +28,7 @@ from ...compile.memory.complex_pairs import region_in_pairs
 from ...compile.pipeline import rewrites
 from ...compile.settings import config
 from ..emit import Walker
-from ..lapack import lapack_text
 from .emitter import PythonEmitter
-from .numba_products import product_text
 from .source import kernel_printers
 from .source_text import (
     NOT, KernelSource, dtype_text, heading_lines, param_text, source_comment,
@@ -181,13 +179,21 @@ class RegionEmitter(PythonEmitter):
 
     def product(self, call, offsets):
         views = (*call.outputs, *call.inputs)
-        pairs = zip(views, offsets, strict=True)
-        starts = [f"{self.arrays[v.buffer]}, {start}" for v, start in pairs]
-        self.line(product_text(views, starts))
+        out, a, b = self.starts(views, offsets)
+        (out_row, _), *factors = (view.strides[-2:] for view in views)
+        (a_row, a_column), (b_row, b_column) = factors
+        (m, k), n = views[1].shape[-2:], views[2].shape[-1]
+        left, right = f"{a}, {a_row}, {a_column}", f"{b}, {b_row}, {b_column}"
+        self.line(f"matmul({m}, {k}, {n}, {out}, {out_row}, {left}, {right})")
 
     def lapack(self, call, offsets):
-        names = (self.arrays[view.buffer] for view in call.attrs["given"])
-        self.line(lapack_text(call, zip(names, offsets, strict=True)))
+        starts = self.starts(call.attrs["given"], offsets)
+        self.line(f"lapack({', '.join([repr(call.attrs['name']), *starts])})")
+
+    def starts(self, views, offsets):
+        """Of each view its array, and the number of its first element there."""
+        pairs = zip(views, offsets, strict=True)
+        return [f"{self.arrays[view.buffer]}, {start}" for view, start in pairs]
 
     def function(self, call, offsets):
         """`s3, t4, w0 = while_0_f0(in0, s3, t4, stop, w0)`."""

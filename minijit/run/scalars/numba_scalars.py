@@ -113,10 +113,9 @@ instructions |= {
 }
 
 
-def intrinsic(name):
-    """The numba function that stands for a row of `instructions`."""
+def intrinsic(name, make):
+    """The numba function for a row of `instructions`, by numba's own `intrinsic`."""
     from numba import types
-    from numba.extending import intrinsic as make
 
     result, emit = instructions[name]
 
@@ -153,14 +152,14 @@ def native_functions():
     Each Python function is copied, with this dict for its globals: so the functions
     that it calls are the native ones too.
     """
-    from numba.extending import overload, register_jitable
+    from numba.extending import intrinsic as make, overload, register_jitable
 
     namespace = {"np": np}
     for function in functions.values():
         namespace |= function.__globals__
     for name, function in functions.items():
         if name in instructions:
-            namespace[name] = intrinsic(name)
+            namespace[name] = intrinsic(name, make)
         elif name in by_type:
             namespace[name] = overloaded(overload, name, namespace)
         else:

@@ -25,12 +25,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...compile.loops.expressions import Load, Op, Reduce
+from ...compile.loops.contents import loads_of, stores_in
+from ...compile.loops.expressions import Op, Reduce
 from ...compile.loops.graphs import postorder
 from ...compile.loops.index_rules import piece_of
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import storage_dtype
-from ...compile.loops.statements import For, Kernel, Store, expressions, statements
+from ...compile.loops.statements import For, Kernel
 from ...compile.lower.elements import costs
 from ...compile.memory.complex_pairs import in_pairs, origin_of, pairs_of
 from ...compile.numbers.scalar_forms import scalar_form
@@ -226,8 +227,7 @@ def are_apart(loop, own):
     axis = loop.axis
     if axis.kind != "loop" or not isinstance(axis.extent, int):
         return False
-    stores = [s for s in statements((loop,)) if isinstance(s, Store)]
-    used = [e for e in postorder(expressions((loop,))) if isinstance(e, Load)]
+    stores, used = stores_in((loop,)), loads_of((loop,))
     read = {a.buffer for a in (*used, *(s for s in stores if s.combine))}
     places = {s.buffer: [] for s in stores if s.buffer not in own}
     for access in (*stores, *used):
@@ -244,9 +244,8 @@ def are_apart(loop, own):
 def handed_on(kernel):
     """The kernel's own buffers that its outermost loop fills for what comes after."""
     loop, *after = kernel.body
-    loads = [e for e in postorder(expressions(after)) if isinstance(e, Load)]
-    filled = local_buffers((loop,))
-    return [buffer for buffer in filled if buffer in {e.buffer for e in loads}]
+    wanted = {load.buffer for load in loads_of(after)}
+    return [buffer for buffer in local_buffers((loop,)) if buffer in wanted]
 
 
 # Parts for each thread: some finish early, for a core may be busy with other things.

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ...trace.base.config import config
-from ..donating import in_memory
+from ..donating import writable
 from ..lapack import WORTH_WAITING, one_thread_of_numpy
 from ..llvm.calls import plan_of, tiles
 from ..llvm.python_calls import make_builtin
@@ -67,16 +67,9 @@ def numpy_product(call):
     is_long = work_of(call) >= WORTH_WAITING
 
     def multiply(left, right, made):
-        locked = [each for each in in_memory(made) if not each.flags.writeable]
-        for each in locked:
-            each.setflags(write=True)
         waits = is_long and config.read("cpu_threads") > 1
-        try:
-            with nullcontext() if waits else one_thread_of_numpy:
-                np.matmul(a(left), b(right), out=out(made))
-        finally:
-            for each in locked:
-                each.setflags(write=False)
+        with writable([made]), nullcontext() if waits else one_thread_of_numpy:
+            np.matmul(a(left), b(right), out=out(made))
 
     return multiply
 
