@@ -21,10 +21,11 @@ import numpy as np
 import minijit
 import minijit.numpy as jnp
 from minijit import jit
-from minijit.compile.loops.scalars import part_dtype, storage_dtype
+from minijit.compile.loops.scalars import storage_dtype
 from minijit.run.cuda.driver import CudaUnavailable, cuda_driver
 from minijit.run.device.numba_cuda import loaded, program_of
 from minijit.trace.base.config import config
+from minijit.trace.numpy_values import real_part
 from minijit.tree_util import tree_leaves
 from tests import random_memory, test_cuda_graphs
 
@@ -316,7 +317,7 @@ def routes(driver, n=2048):
         lowered = jit(make(minijit), backend="cuda-lockstep").lower(*args)
         own, by_numba = 0.0, 0.0
         for kernel in lowered.compile().executable.loaded.kernels:
-            kinds = [part_dtype(storage_dtype(b.dtype)) for b in kernel.args]
+            kinds = [real_part(storage_dtype(b.dtype)) for b in kernel.args]
             pairs = zip(kernel.args, kinds, strict=True)
             sizes = [b.nbytes // k.itemsize for b, k in pairs]
             arrays = [np.ones(size, k) for size, k in zip(sizes, kinds, strict=True)]

@@ -16,7 +16,7 @@ import minijit as mj
 from minijit import lax, make_jaxpr, numpy as jnp
 from minijit.compile.fuse.traffic import Walk, traffic_of, uses_of
 from minijit.compile.loops.buffers import Buffer
-from minijit.compile.loops.element_sets import Access, reached
+from minijit.compile.loops.element_sets import reached
 from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op
 from minijit.compile.loops.kernel_buffers import buffer_names
 from minijit.compile.loops.statements import For, If, Kernel, Region, Store
@@ -236,7 +236,7 @@ def test_large_arrays_are_not_tried():
 
 
 def test_nothing_is_known_exactly():
-    none = reached(Access((4,), (Axis(0),)))
+    none = reached((4,), (Axis(0),))
     assert (none.count, none.exact) == (0, True)
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..compile.loops.scalars import part_dtype
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
 from ..trace.core import BottomTrace, current, eval_rules, find_rule
 from ..trace.dtypes import float0, storage_of
+from ..trace.numpy_values import real_part
 from ..transform.pieces import by_step
 from .scalars.scalar_math import functions, named
 
@@ -82,7 +82,7 @@ def own(value):
 
 def pairs(array):
     """An array of complex numbers as their parts: the same memory, one more axis."""
-    return np.ndarray((*array.shape, 2), part_dtype(array.dtype), array)
+    return np.ndarray((*array.shape, 2), real_part(array.dtype), array)
 
 
 functions |= named(pairs)

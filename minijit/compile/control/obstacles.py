@@ -55,14 +55,11 @@ def left_to_python(closed):
         for reason in filter(None, map(left_to_python, inner)):
             return reason if kind is jit_p else told(kind)
         uncompiled = kind in fallbacks and runs_uncompiled(eqn)
-        if uncompiled and kind not in call_obstacles and is_lowered(eqn, closed):
-            return told(kind)
+        # Others may be lowered in its place.
+        if uncompiled and kind not in call_obstacles:
+            if any(e is eqn for e in expanded(closed.jaxpr).eqns):
+                return told(kind)
     return None
-
-
-def is_lowered(eqn, closed):
-    """Whether an equation is lowered as it is, and no others in its place."""
-    return any(e is eqn for e in expanded(closed.jaxpr).eqns)
 
 
 def steps_of(program):

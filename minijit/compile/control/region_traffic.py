@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from ...transform.control_flow.unions_and_tapes import Tape, Union
 from ..fuse.sweeps import not_memory
-from ..fuse.traffic import Walk, walkers
+from ..fuse.traffic import Touch, Walk, walkers
 from ..loops.buffers import Buffer
-from ..loops.element_sets import Access
+from ..loops.element_sets import reached
 from ..loops.expressions import Axis, as_index, op
 from ..loops.statements import Call, Fail, Look, Reserve, Swap, While
 
@@ -58,8 +58,7 @@ def view(walk, view, writes):
     place = as_index(view.offset)
     for extent, stride in zip(view.shape, view.strides, strict=True):
         place = op("add", place, op("mul", Axis(extent), as_index(stride)))
-    access = Access(view.buffer.shape, (place,), walk.guards, True, walk.certain)
-    walk.add(view.buffer, access, writes)
+    walk.add(view.buffer, (math.prod(view.buffer.shape),), (place,), writes)
 
 
 def call(walk, stmt, done):
@@ -114,8 +113,9 @@ def swap(walk, stmt, done):
     """Two arrays that exchange their contents: whatever is written is in either."""
     for buffer in (stmt.first, stmt.second):
         if buffer.space not in not_memory:
-            access = Access(buffer.shape, tuple(map(Axis, buffer.shape)), certain=False)
-            walk.add(buffer, access, True)
+            axes = tuple(map(Axis, buffer.shape))
+            some = reached(buffer.shape, axes, certain=False)
+            walk.touches.append(Touch(buffer, some, True))
 
 
 def no_memory(walk, stmt, done):

@@ -167,13 +167,17 @@ class RegionBody:
         return Part(self.constants[id(value)][0])
 
 
+def each_element(builder, where, value):
+    """Store `value(index)` at each index of a place."""
+    if 0 not in where.shape:
+        axes = tuple(map(Axis, where.shape))
+        builder.add(*nested(axes, [where.store(axes, value(axes))]))
+
+
 def copy_array(builder, source, targets):
     """The copy of an array, element by element, or of a number."""
-    if 0 not in source.shape:
-        axes = tuple(map(Axis, source.shape))
-        for target in targets:
-            store = target.store(axes, source.load(axes))
-            builder.add(*nested(axes, [store]))
+    for target in targets:
+        each_element(builder, target, source.load)
 
 
 # type of a place -> function(builder, source, targets): copies a value.

@@ -46,6 +46,13 @@ def size_of(aval):
     return 1
 
 
+def places_of(aval, case):
+    """(type, which arrays of a Union it is, as a slice) of each value of a case."""
+    first = sum(size_of(a) for values in aval.cases[:case] for a in values)
+    for kind in aval.cases[case]:
+        yield kind, slice(first, first := first + size_of(kind))
+
+
 class Flattening:
     """Writes programs down again, those within others too.
 
@@ -99,15 +106,12 @@ class Flattening:
         """Choose arrays for a union or tape: what is taken out of it is one of them."""
         new = [self.new(b.shape, b.dtype) for b in like]
         for case, parts in self.opened.get(buffer, {}).items():
-            first = sum(size_of(a) for c in aval.cases[:case] for a in c)
-            for part, kind in zip(parts, aval.cases[case], strict=True):
-                last = first + size_of(kind)
+            for part, (kind, where) in zip(parts, places_of(aval, case), strict=True):
                 if part.dtype == object:
-                    self.place(part, kind, new[first:last])
-                    new[first:last] = self.arrays[part]
+                    self.place(part, kind, new[where])
+                    new[where] = self.arrays[part]
                 elif self.own(part):
-                    new[first] = part
-                first = last
+                    new[where] = [part]
         self.arrays[buffer] = new
 
     def own(self, buffer):
@@ -161,13 +165,11 @@ class Flattening:
         return new
 
     def project(self, call):
-        arrays, params = self.arrays[call.inputs[0].buffer], call.attrs["params"]
-        (aval,), case = (x.aval for x in call.eqns[0].invars), params["case"]
-        first = sum(size_of(a) for c in aval.cases[:case] for a in c)
-        for view, kind in zip(call.outputs, aval.cases[case], strict=True):
+        arrays, (x,) = self.arrays[call.inputs[0].buffer], call.eqns[0].invars
+        places = places_of(x.aval, call.attrs["params"]["case"])
+        for view, (_, where) in zip(call.outputs, places, strict=True):
             if view.buffer.dtype != object:
-                self.copy(arrays[first], view.buffer)
-            first += size_of(kind)
+                self.copy(*arrays[where], view.buffer)
 
     def loop(self, call):
         """A branch, or a scan of so many steps, on arrays; so are its programs."""

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 from ...transform.control_flow.unions_and_tapes import Tape, Union
 from ..loops.buffers import Buffer
-from ..loops.expressions import Axis, Const, Expr, as_index, op
+from ..loops.expressions import Const, Expr, as_index, op
 from ..loops.scalars import INDEX
-from ..loops.statements import Reserve, nested
-from .regions import Part
+from ..loops.statements import Reserve
+from .regions import Part, each_element
 
 # In place of the length of a zero Tape, which has whatever length is asked for.
 ZERO = -1
@@ -67,10 +67,8 @@ def growing(builder):
 
 def fill(builder, where, value):
     """All elements of an array become a number."""
-    axes = tuple(map(Axis, where.shape))
-    if 0 not in where.shape:
-        value = Const(value, where.buffer.dtype)
-        builder.add(*nested(axes, [where.store(axes, value)]))
+    value = Const(value, where.buffer.dtype)
+    each_element(builder, where, lambda index: value)
 
 
 def empty(builder, every):

@@ -17,6 +17,7 @@ from ..loops.expressions import Axis, Const, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.statements import Fail, For, Kernel
 from ..settings import config
+from .obstacles import programs_of
 
 
 def work_of(program):
@@ -37,11 +38,9 @@ def work_of_step(step):
     if step.routine == "eval":
         shape = step.inputs[0].shape if step.inputs else ()
         return 1 + math.prod(shape) * max(shape, default=1)
-    inner = [step.attrs["program"]] if step.routine == "program" else ()
-    inner = step.attrs.get("programs", inner)
     is_scan = step.attrs.get("primitive") is scan_p
     steps = step.attrs["params"].get("length") if is_scan else 1
-    return 1 + (steps or 1) * sum(map(work_of, inner))
+    return 1 + (steps or 1) * sum(map(work_of, programs_of(step)))
 
 
 def work_of_statements(body):

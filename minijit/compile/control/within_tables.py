@@ -23,7 +23,7 @@ from ..loops.scalars import wide_dtype
 from ..loops.statements import For, If, nested
 from ..lower.elements import compute
 from .obstacles import kind_of
-from .regions import call_builders, copiers, copy_array
+from .regions import call_builders, copiers, each_element
 from .tables import (
     ZERO, Ref, TapeTable, UnionTable, all_records, empty, growing, make_table, record,
     reserve, take,
@@ -97,11 +97,19 @@ def walk_case(builder, sources, target, arrays, case):
 walkers = {TapeTable: walk_tapes, UnionTable: walk_unions}
 
 
-# ---- copies
+# ---- copies, sums, and functions of lanes
 
 
-def copy_within(builder, sources, target):
-    copy_array(builder, *sources, [target])
+def element_by_element(formula):
+    """A function of arrays by `formula(index, *sources)`, the element at an index."""
+
+    def arrays(builder, sources, target):
+        each_element(builder, target, lambda index: formula(index, *sources))
+
+    return arrays
+
+
+copy_within = element_by_element(lambda index, x: x.load(index))
 
 
 def copy_record(builder, source, targets):
@@ -110,21 +118,6 @@ def copy_record(builder, source, targets):
 
 
 copiers |= {Ref: copy_record}
-
-
-# ---- sums, and functions of lanes
-
-
-def element_by_element(formula):
-    """A function of arrays by `formula(index, *sources)`, the element at an index."""
-
-    def arrays(builder, sources, target):
-        if 0 not in target.shape:
-            axes = tuple(map(Axis, target.shape))
-            value = formula(axes, *sources)
-            builder.add(*nested(axes, [target.store(axes, value)]))
-
-    return arrays
 
 
 def add_arrays(params, operands):

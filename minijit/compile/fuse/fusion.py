@@ -25,7 +25,7 @@ from ..loops.buffers import Buffer
 from ..loops.contents import stored_in
 from ..loops.expressions import Load
 from ..loops.graphs import postorder, sorted_steps
-from ..loops.statements import For, Kernel, Store, expressions, nested, replaced
+from ..loops.statements import Kernel, Store, expressions, nested, replaced
 from ..pipeline import program_passes
 from ..schedule.interchange import block_length, in_rows
 from ..schedule.row_totals import beside, by_rows, is_all_totals, rules_of_totals
@@ -185,15 +185,7 @@ class Parts:
 
 def renamed(body, names):
     """Statements in which loops and expressions have the axes `names` instead."""
-    return renamed_loops(replaced(body, names.get), names)
-
-
-def renamed_loops(body, names):
-    return tuple(
-        For(names.get(s.axis, s.axis), renamed_loops(s.body, names))
-        if isinstance(s, For) else s
-        for s in body
-    )
+    return replaced(body, names.get)
 
 
 def joined_loops(body):

@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ..loops.buffers import Buffer
-from ..loops.element_sets import Access, Elements, count, covers, most_steps, reached
+from ..loops.element_sets import Elements, count, covers, most_steps, reached
 from ..loops.expressions import Load, Op
 from ..loops.graphs import postorder
 from ..loops.statements import Call, For, If, Kernel, Let, Region, Start, Step, Store
@@ -137,11 +137,11 @@ class Walk:
         if buffer.space in not_memory or key in self.seen:
             return
         self.seen.add(key)
-        access = Access(buffer.shape, tuple(index), self.guards, certain=self.certain)
-        self.add(buffer, access, writes)
+        self.add(buffer, buffer.shape, tuple(index), writes)
 
-    def add(self, buffer, access, writes):
-        self.touches.append(Touch(buffer, reached(access, self.constants), writes))
+    def add(self, buffer, shape, index, writes):
+        found = reached(shape, index, self.guards, self.constants, self.certain)
+        self.touches.append(Touch(buffer, found, writes))
 
     # Statements.
 

@@ -9,11 +9,12 @@ array has axes, integers, and in bounds by what is known of them; that dtypes ag
 """
 
 from ...trace.base.config import config
+from ...trace.numpy_values import real_part
 from .buffers import Buffer, whole
 from .expression_text import expr_text
 from .expressions import Axis, Const, Load, Op, Reduce
 from .graphs import nothing, postorder
-from .scalars import BOOL, INDEX, comparisons, exact, is_half, part_dtype
+from .scalars import BOOL, INDEX, comparisons, exact, is_half
 from .statements import (
     Call, Fail, For, If, Kernel, Region, Reserve, Store, Swap, While, after_pass,
     expressions, statements,
@@ -285,7 +286,7 @@ def check_op(expr):
     result = BOOL if expr.name in comparisons else expr.dtype
     operands = dtypes if expr.name in comparisons else [*dtypes, result]
     if expr.name in ("real", "imag", "complex", "abs"):
-        operands = [part_dtype(dtype) for dtype in operands]
+        operands = [real_part(dtype) for dtype in operands]
     require(len(set(operands)) == 1, "{} mixes dtypes", expr)
     free = expr.name in (*exact, "select", "item", "nextafter")
     require(free or not is_half(operands[0]), "{} computes in 16 bits", expr)

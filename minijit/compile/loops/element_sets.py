@@ -1,8 +1,8 @@
 """Which elements of an array an index reaches: ranges of positions, counted.
 
     i, j = Axis(4), Axis(8)
-    reached(Access((32,), (i * 8 + j,)))           # all 32, without trying them
-    reached(Access((64, 8), (i * 2, j)))           # 4 of 64 rows, and all 8 columns
+    reached((32,), (i * 8 + j,))                   # all 32, without trying them
+    reached((64, 8), (i * 2, j))                   # 4 of 64 rows, and all 8 columns
     count([the first, the second], (64, 8))        # how many are in one or the other
 
 An element is known by its position in memory, row by row.  What is added up to it falls
@@ -24,24 +24,6 @@ from .scalars import INDEX
 
 # Up to so many combinations of indices are tried one by one, and so many ranges listed.
 MOST_TRIED = 1 << 22
-
-
-@dataclass(frozen=True)
-class Access:
-    """An element of an array that is used in loops.
-
-    Attributes:
-      shape: of the array; index: an expression for each of its dimensions.
-      guards: pairs (condition, whether it must be true or false).
-      flat: whether `index` is instead one expression, of the position in memory.
-      certain: whether it is sure to happen for all that fulfil the guards.
-    """
-
-    shape: tuple
-    index: tuple
-    guards: tuple = ()
-    flat: bool = False
-    certain: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,32 +116,33 @@ def most_steps(axis):
     return extent if isinstance(extent, int) else max(extent.bounds[1], 0)
 
 
-# ---- from an access to a set
+# ---- from an index to a set
 
 
-def reached(access, constants=None):
-    """The `Elements` of an access.
+def reached(shape, index, guards=(), constants=(), certain=True):
+    """The `Elements` of an array that are used at an index, in loops.
 
     Args:
+      shape: of the array; index: an expression for each of its dimensions.
+      guards: pairs (condition, whether it must be true or false).
       constants: {buffer: its array} of what is known of the loaded indices.
+      certain: whether all that fulfil the guards are sure to be used.
     """
-    constants, extents = constants or {}, access.shape
-    extents = [math.prod(extents)] if access.flat else extents
-    strides = Buffer("", extents, INDEX).strides
-    terms = joined_digits(linear(*zip(access.index, strides, strict=True)))
-    start, preds = terms.pop(ONE, 0), [pred for pred, _ in access.guards]
-    asked = all_axes([*access.index, *preds])
+    strides = Buffer("", shape, INDEX).strides
+    terms = joined_digits(linear(*zip(index, strides, strict=True)))
+    start, preds = terms.pop(ONE, 0), [pred for pred, _ in guards]
+    asked = all_axes([*index, *preds])
     if any(most_steps(axis) == 0 for axis in asked):
         return listed(np.zeros((0, 2), np.int64), True)
     try:
-        parts = [g.ranges(constants) for g in groups(terms, access.guards)]
-        if found := total(start, parts, access.certain):
+        parts = [ranges_of(*g, constants) for g in groups(terms, guards)]
+        if found := total(start, parts, certain):
             return found
     except Unknown:
         pass
     # As many as all indices have values, or the loops steps.
-    values = math.prod(map(number_of_values, access.index, extents))
-    most = min(values, math.prod(map(most_steps, all_axes(access.index))))
+    values = math.prod(map(number_of_values, index, shape))
+    most = min(values, math.prod(map(most_steps, all_axes(index))))
     return Elements(most, False, None, object())
 
 
@@ -175,72 +158,64 @@ def listed(ranges, exact):
     return Elements(size, exact, ranges, ranges.tobytes() if exact else object())
 
 
-@dataclass
-class Group:
-    """What is added up of loops that depend on each other.
+def ranges_of(axes, terms, guards, constants):
+    """What the terms of loops that depend on each other add up to.
 
-    Attributes:
-      axes: of these loops; terms: {expression: its factor}; guards: as of `Access`.
+    Args:
+      axes: of these loops; terms: {expression: its factor}.
+      guards, constants: as of `reached`.
+
+    Returns:
+      int64[n, 2]; of a loop of fixed length by itself (steps, how far one goes, the
+      least).
+
+    Raises:
+      Unknown: if there is too much to try, or a run decides.
     """
-
-    axes: set
-    terms: dict
-    guards: tuple
-
-    def ranges(self, constants):
-        """What it adds.
-
-        Returns:
-          int64[n, 2]; of a loop of fixed length by itself (steps, how far one goes, the
-          least).
-
-        Raises:
-          Unknown: if there is too much to try, or a run decides.
-        """
-        (term, times), *more = self.terms.items() or [(None, 0)]
-        alone = type(term) is Axis and not (more or self.guards)
-        if alone and isinstance(steps := term.extent, int):
-            return steps, abs(times), min(times * (steps - 1), 0)
-        varying = [t for t in self.terms
-                   if type(t) is Axis and not isinstance(t.extent, int)]  # fmt: skip
-        tested = [t for t in self.terms if t not in varying]
-        tested += [pred for pred, _ in self.guards]
-        others = {*all_axes(tested), *all_axes([a.extent for a in varying])}
-        # One loop whose length varies may be the ranges themselves; others are tried.
-        runs = [a for a in varying if a not in others and abs(self.terms[a]) == 1][:1]
-        grid = [a for a in all_axes(self.axes) if a not in runs]
-        sizes = [*map(most_steps, grid)]
-        if math.prod(sizes) > MOST_TRIED:
-            raise Unknown
-        shaped = np.ix_(*map(np.arange, sizes))
-        counters, allowed = dict(zip(grid, shaped, strict=True)), np.ones(sizes, bool)
-        value = lambda e: values_of([e], counters, constants)[0]
-        for axis in (a for a in grid if not isinstance(a.extent, int)):
-            allowed = allowed & (counters[axis] < value(axis.extent))
-        for pred, wanted in self.guards:
-            allowed = allowed & (value(pred) == wanted)
-        starts, lengths = np.zeros(sizes, np.int64), np.ones(sizes, np.int64)
-        for term, times in self.terms.items():
-            if term not in runs:
-                starts = starts + times * value(term)
-        for axis in runs:
-            lengths = np.broadcast_to(value(axis.extent), sizes)
-            starts = starts - (lengths - 1) * (self.terms[axis] < 0)
-            allowed = allowed & (lengths > 0)
-        return disjoint(starts[allowed], lengths[allowed])
+    (term, times), *more = terms.items() or [(None, 0)]
+    alone = type(term) is Axis and not (more or guards)
+    if alone and isinstance(steps := term.extent, int):
+        return steps, abs(times), min(times * (steps - 1), 0)
+    varying = [t for t in terms
+               if type(t) is Axis and not isinstance(t.extent, int)]  # fmt: skip
+    tested = [t for t in terms if t not in varying]
+    tested += [pred for pred, _ in guards]
+    others = {*all_axes(tested), *all_axes([a.extent for a in varying])}
+    # One loop whose length varies may be the ranges themselves; others are tried.
+    runs = [a for a in varying if a not in others and abs(terms[a]) == 1][:1]
+    grid = [a for a in all_axes(axes) if a not in runs]
+    sizes = [*map(most_steps, grid)]
+    if math.prod(sizes) > MOST_TRIED:
+        raise Unknown
+    shaped = np.ix_(*map(np.arange, sizes))
+    counters, allowed = dict(zip(grid, shaped, strict=True)), np.ones(sizes, bool)
+    value = lambda e: values_of([e], counters, constants)[0]
+    for axis in (a for a in grid if not isinstance(a.extent, int)):
+        allowed = allowed & (counters[axis] < value(axis.extent))
+    for pred, wanted in guards:
+        allowed = allowed & (value(pred) == wanted)
+    starts, lengths = np.zeros(sizes, np.int64), np.ones(sizes, np.int64)
+    for term, times in terms.items():
+        if term not in runs:
+            starts = starts + times * value(term)
+    for axis in runs:
+        lengths = np.broadcast_to(value(axis.extent), sizes)
+        starts = starts - (lengths - 1) * (terms[axis] < 0)
+        allowed = allowed & (lengths > 0)
+    return disjoint(starts[allowed], lengths[allowed])
 
 
 def groups(terms, guards):
-    """`Group`s of which no two depend on one axis."""
+    """(axes, terms, guards) in groups of which no two depend on one axis."""
     parts = [({*all_axes([term])}, {term: times}, ()) for term, times in terms.items()]
     parts += [({*all_axes([guard[0]])}, {}, (guard,)) for guard in guards]
     done = []
     for axes, own, conditions in parts:
-        meet = [g for g in done if g.axes & axes]
-        done = [g for g in done if g not in meet]
-        for g in meet:
-            axes, own, conditions = g.axes | axes, g.terms | own, g.guards + conditions
-        done.append(Group(axes, own, conditions))
+        meet = [g for g in done if g[0] & axes]
+        done = [g for g in done if not g[0] & axes]
+        for more, some, others in meet:
+            axes, own, conditions = more | axes, some | own, others + conditions
+        done.append((axes, own, conditions))
     return done
 
 

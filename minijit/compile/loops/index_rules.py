@@ -131,21 +131,13 @@ def fold_mod(x, y):
     return None
 
 
-def split_multiple(x, c, depth=4):
+def split_multiple(x, c):
     """(m, r) with x = m * c + r where that is plain to see; (None, x) otherwise."""
-    if not isinstance(x, Op) or x.name not in ("add", "mul") or depth == 0:
+    parts = linear((x, 1)).items()
+    high = [(e, n // c) for e, n in parts if n % c == 0 and e is not ONE]
+    if not high:
         return None, x
-    first, second = x.args
-    if x.name == "mul":
-        factor = known(second)
-        if factor is None or factor % c:
-            return None, x
-        return op("mul", first, Const(factor // c, INDEX)), Const(0, INDEX)
-    for part, other in ((first, second), (second, first)):
-        multiple, rest = split_multiple(part, c, depth - 1)
-        if multiple:
-            return multiple, op("add", rest, other)
-    return None, x
+    return sum_of(high), sum_of((e, n) for e, n in parts if n % c or e is ONE)
 
 
 def split_digits(x, c):

@@ -10,6 +10,8 @@ import functools
 
 import numpy as np
 
+from ...trace.numpy_values import highest, lowest
+
 INDEX = np.dtype("int64")
 BOOL = np.dtype("bool")
 FLOAT32 = np.dtype("float32")
@@ -28,20 +30,6 @@ def dtype_bounds(dtype):
     if dtype.kind == "i":
         return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     return (0, 2**bits - 1) if dtype.kind in "ub" else None
-
-
-def lowest(dtype):
-    """The value that any other one of the dtype is a maximum against."""
-    if dtype.kind in "iub":
-        return dtype_bounds(dtype)[0]
-    return -INF
-
-
-def highest(dtype):
-    """The value that any other one of the dtype is a minimum against."""
-    if dtype.kind in "iub":
-        return dtype_bounds(dtype)[1]
-    return INF
 
 
 # The first value, or values, of a total: dtype -> tuple.
@@ -141,11 +129,6 @@ def is_half(dtype):
 def wide_dtype(dtype):
     """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
     return FLOAT32 if is_half(dtype) else dtype
-
-
-def part_dtype(dtype):
-    """The dtype of the parts of complex numbers; any other dtype as it is."""
-    return dtype if dtype.kind != "c" else np.dtype(f"float{4 * dtype.itemsize}")
 
 
 def storage_dtype(dtype):

@@ -85,7 +85,7 @@ class For(Stmt):
         return (self.body,)
 
     def rewrite(self, exprs, buffers):
-        axis, = exprs([self.axis]) if self.axis.lengths() else (self.axis,)
+        axis, = exprs([self.axis])
         return For(axis, tuple(s.rewrite(exprs, buffers) for s in self.body))
 
 

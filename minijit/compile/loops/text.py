@@ -110,6 +110,13 @@ class Writer:
         raise TypeError(f"not a statement: {stmt!r}")
 
 
+def written(body, indent=0):
+    """A `Writer` that has written some statements."""
+    writer = Writer()
+    writer.block(body, indent)
+    return writer
+
+
 def view_text(view, text):
     """`x`, or `x[shape=.. strides=.. offset=..]` where it is not all of the buffer."""
     if view.whole:
@@ -151,14 +158,10 @@ def program_text(program, form=None):
         for function in getattr(stmt, "functions", ()):
             params = ", ".join(map(str, function.params))
             lines.append(f"  function {function.name}({params}):")
-            writer = Writer()
-            writer.block(function.body, 2)
-            lines += writer.lines
-        lines.append(f"  {stmt.name}:")
-        writer = Writer()
+            lines += written(function.body, 2).lines
         placed = isinstance(stmt, loops.Region)
-        writer.block(stmt.body if placed else form(stmt.body), 2)
-        lines += writer.lines
+        body = written(stmt.body if placed else form(stmt.body), 2)
+        lines += [f"  {stmt.name}:", *body.lines]
     inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
              if c.routine == "program"}
     texts = (program_text(program, form) for program in inner.values())

@@ -19,12 +19,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ...trace.jaxprs.jaxpr import subjaxprs
+from ...trace.numpy_values import real_part
 from ...trace.slicing import dynamic_update_slice_p
 from ..loops import statements as loops
 from ..loops.buffers import Buffer, View
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
-from ..loops.scalars import part_dtype
 from ..lower.calls import numbers_left
 from ..lower.walk import lower_rules, new_axis
 from ..numbers.complex_forms import Pair, complex_forms
@@ -56,7 +56,7 @@ def pairs_of(buffer):
         return buffer
     if buffer not in known_pairs:
         shape, order = (*buffer.shape, 2), buffer.order and (*buffer.order, -1)
-        dtype = part_dtype(buffer.dtype)
+        dtype = real_part(buffer.dtype)
         pairs = PairBuffer(buffer.name, shape, dtype, order, buffer.space, buffer)
         known_pairs[buffer] = pairs
         return pairs
@@ -85,7 +85,7 @@ def converted(parts, source, target):
     """The parts of a number of one dtype as another; a real one has the first part."""
     if target.kind != "c":
         return (op("convert", parts[0], dtype=target),)
-    part = part_dtype(target)
+    part = real_part(target)
     parts = [op("convert", x, dtype=part) for x in parts]
     return tuple(parts) if source.kind == "c" else (*parts, Const(0, part))
 
@@ -130,7 +130,7 @@ class Pairs:
         """One part of a constant, of an element, or of a total."""
         if isinstance(expr, Const):
             value = (expr.value.real, expr.value.imag)[k]
-            return Const(value, part_dtype(expr.dtype))
+            return Const(value, real_part(expr.dtype))
         if isinstance(expr, Load):
             index = *(i for i, in inside), as_index(k)
             return Load(pairs_of(expr.buffer), index)
@@ -144,16 +144,6 @@ class Pairs:
 
 
 # ---- statements
-
-
-class Named:
-    """What `postorder` does not look into: what has a name already, and totals."""
-
-    def __init__(self, names):
-        self.names = names
-
-    def __contains__(self, expr):
-        return type(expr) is Reduce or expr in self.names
 
 
 class PairedStatements:
@@ -175,7 +165,8 @@ class PairedStatements:
 
     def shared(self, exprs, named):
         """A `Let` for all in some expressions that is used more than once."""
-        found, uses = postorder(exprs, Named(named)), Counter(exprs)
+        totals = {e for e in postorder(exprs, named) if type(e) is Reduce}
+        found, uses = postorder(exprs, named | totals), Counter(exprs)
         for expr in found:
             uses.update(expr.children())
         repeated = [e for e in found if uses[e] > 1 and not sure(e)]

@@ -89,10 +89,8 @@ class Moved:
 
     def statement(self, stmt):
         match stmt:
-            case Let():
-                return [Let(*self.exprs([stmt.expr]))]
-            case Start() | Step():
-                return [type(stmt)(*self.exprs([stmt.reduce]))]
+            case Let() | Start() | Step():
+                return [stmt.rewrite(self.exprs, None)]
             case Store():
                 return self.stores(stmt)
             case For():

@@ -211,7 +211,7 @@ def graph_size(report):
     return width, min(ROW * (len(report.steps) + 2.6), 60)
 
 
-def draw_graph(report, axis=None):
+def draw_graph(report, axis):
     """A row for each step, a line for each array: from who writes it to who reads it.
 
     A square is a write, a circle a read; a line is as wide as its arrays are large, and
@@ -219,8 +219,6 @@ def draw_graph(report, axis=None):
     """
     lanes, rows = lanes_of(report), len(report.steps)
     *places, end = places_of(lanes)
-    if axis is None:
-        _, axis = new_axis(*graph_size(report))
     axis.set_axis_off()
     most = max((total(strand) for strand, _ in lanes), default=1) or 1
     across = {a.buffer: places[lane] for strand, lane in lanes for a in strand}
@@ -256,7 +254,6 @@ def draw_graph(report, axis=None):
                 axis.text(x - 0.07, y - 0.1, f"{sweeps}x", color=SLOW, ha="right",
                           fontsize=9, zorder=4)  # fmt: skip
     axis.set(xlim=(-0.4, end), ylim=(rows + 0.4, -1.6))
-    return axis.figure
 
 
 # ---- lives of arrays
@@ -276,11 +273,9 @@ def arrays_size(report):
     return 7, min(max(1.6, 0.24 * len(bars_of(report)) + 0.8), 20)
 
 
-def draw_arrays(report, axis=None):
+def draw_arrays(report, axis):
     """A bar for each array that the program makes, from its first to its last step."""
     end = len(report.steps)
-    if axis is None:
-        _, axis = new_axis(*arrays_size(report))
     for y, bar in enumerate(bars_of(report)):
         array, result = bar[0], is_result(bar[0])
         last = end if result else array.last + 1
@@ -299,7 +294,6 @@ def draw_arrays(report, axis=None):
     axis.set(yticks=[], xlabel="step", xlim=(0, max(end, 1)), title=title)
     axis.xaxis.get_major_locator().set_params(integer=True)
     clear(axis)
-    return axis.figure
 
 
 # ---- the roofline
@@ -358,7 +352,7 @@ def draw_roofline(report, axis=None, seconds=()):
     return axis.figure
 
 
-# name -> function(report, axis or None) that draws, and function to (width, height).
+# name -> function(report, axis) that draws, and function to (width, height).
 pictures = {
     "graph": (draw_graph, graph_size),
     "arrays": (draw_arrays, arrays_size),
@@ -368,17 +362,18 @@ pictures = {
 
 def plot(report, which=None):
     """One picture, or all of them below each other: a figure of matplotlib."""
-    if which is not None:
-        if which not in pictures:
-            raise ValueError(f"plot has {', '.join(pictures)}; got {which!r}")
-        return pictures[which][0](report)
+    if which is not None and which not in pictures:
+        raise ValueError(f"plot has {', '.join(pictures)}; got {which!r}")
     import matplotlib.pyplot as plt
 
-    widths, heights = zip(*(size(report) for _, size in pictures.values()), strict=True)
-    fig, axes = plt.subplots(3, 1, figsize=(max(9, *widths), sum(heights)),
-                             layout="constrained", height_ratios=heights)  # fmt: skip
+    chosen = [pictures[which]] if which else [*pictures.values()]
+    widths, heights = zip(*(size(report) for _, size in chosen), strict=True)
+    width = widths[0] if which else max(9, *widths)
+    fig, axes = plt.subplots(len(chosen), 1, figsize=(width, sum(heights)),
+                             layout="constrained", height_ratios=heights,
+                             squeeze=False)  # fmt: skip
     fig.patch.set_alpha(0)
-    for (draw, _), axis in zip(pictures.values(), axes, strict=True):
+    for (draw, _), axis in zip(chosen, axes.flat, strict=True):
         draw(report, clear(axis))
     return fig
 

@@ -21,7 +21,7 @@ from typing import Any
 from ...trace.jit.jit import JitFunction, jit
 from ..decisions import loop_rules
 from ..fuse.fuse_settings import FusedFunction
-from ..loops.text import Writer
+from ..loops.text import written
 from .choose import (
     AS_FUSED, Choosing, choice, is_sound, price_of, prices_of, taken, ways_of,
     with_candidates,
@@ -39,8 +39,7 @@ class ScheduleError(ValueError):
 
 def text_of(body):
     """-> (the loops of some statements as text, {axis: its name})"""
-    writer = Writer()
-    writer.block(place(body, prepare=tuple), 0)
+    writer = written(place(body, prepare=tuple))
     return "\n".join(writer.lines), writer.known
 
 

@@ -19,7 +19,7 @@ from ..loops.expressions import Reduce
 from ..loops.graphs import postorder
 from ..loops.kernel_buffers import used_buffers
 from ..loops.statements import For, Kernel, Program, expressions, statements
-from ..loops.text import Writer
+from ..loops.text import written
 from ..pipeline import rewrites
 from ..settings import Settings, config
 from .machine import Machine
@@ -251,9 +251,7 @@ def plain_text(program, prepare=prepared):
     """
     lines, known = [], {}
     for kernel in program.kernels:
-        writer = Writer()
-        writer.block(place(kernel.body, prepare=prepare), 0)
-        lines += [*writer.lines, ""]
+        lines += [*written(place(kernel.body, prepare=prepare)).lines, ""]
         known |= {buffer.name: buffer for buffer in touched(kernel)}
     text, word = "\n".join(lines), r"[^\W\d]\w*"
     met = (name for name in dict.fromkeys(re.findall(word, text)) if name in known)

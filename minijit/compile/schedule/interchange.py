@@ -567,16 +567,16 @@ class Columns:
 
     def block(self, place, count):
         """The statements of one block, each loop over columns with its own axis."""
-        return tuple(self.placed(s, place, count) for s in self.parts)
 
-    def placed(self, stmt, place, count):
-        if stmt.axis is not self.axis:
-            inner = tuple(self.placed(s, place, count) for s in stmt.body)
-            return For(stmt.axis, inner)
-        j = Axis(count)
-        in_row = lambda b, index: (b, tuple(Renamer({self.axis: j})(index)))
-        body = on_buffers(stmt.body, in_row, self.rows)
-        return For(j, replaced(body, {self.axis: place(j)}.get))
+        def placed(stmt):
+            if stmt.axis is not self.axis:
+                return None
+            j = Axis(count)
+            in_row = lambda b, index: (b, tuple(Renamer({self.axis: j})(index)))
+            body = on_buffers(stmt.body, in_row, self.rows)
+            return (For(j, replaced(body, {self.axis: place(j)}.get)),)
+
+        return changed(self.parts, placed)
 
 
 def on_buffers(body, place, buffers):

@@ -61,17 +61,13 @@ def steps_of(index):
     return found[index]
 
 
+@recalled
 def terms_in_memory(index, buffer):
     """Pairs of a part of where an element is in memory, and how far that goes with it.
 
     Digits, as a reshape makes them, meet: x[i // 6, i % 6] of f32[4,6] goes on with i.
     """
-    return terms_with(tuple(index), buffer.strides)
-
-
-@recalled
-def terms_with(index, strides):
-    return joined_digits(linear(*zip(index, strides, strict=True))).items()
+    return joined_digits(linear(*zip(index, buffer.strides, strict=True))).items()
 
 
 def strides_of(access):

@@ -47,7 +47,7 @@ def in_tiles(axes, stores):
         return None
     tile = tile_of(row.extent, column.extent, total.dtype.itemsize)
     noted("tiles", rows=tile.rows, columns=tile.lanes, terms=terms)
-    return tiles(axes, stores, total, {row: tile.rows, column: tile.lanes})
+    return tiles(axes, stores, {row: tile.rows, column: tile.lanes})
 
 
 loop_rules |= {
@@ -136,7 +136,7 @@ def tile_of(height, width, size):
     return Tile(rows, lanes, height % rows == 0 and width % lanes == 0)
 
 
-def tiles(axes, stores, total, sizes):
+def tiles(axes, stores, sizes):
     """The statements of all tiles; the last ones overlap those before, if they must.
 
     Args:

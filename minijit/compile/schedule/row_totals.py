@@ -20,7 +20,7 @@ are, and so the result has the same bits, whoever computes which piece.
     for l in serial 1: out[] = add(p: part[p]) / 64
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
@@ -166,12 +166,14 @@ def in_pieces(body):
     if not noted("pieces of rows" if many else "all rows", rows=rows, most=most):
         return (*loops, For(Axis(1, "serial"), tuple(after)))
     loop, = loops
-    if step > 1:
-        within = lambda index: piece_of(index, loop.axis)[1]
-        return Pieces(loop.axis, step, rows, shares, within).of(loop.body, after)
-    length = -(-rows // settings.most_parts)
-    length = min(-(-length // LINE) * LINE, max(most // LINE, 1) * LINE)
-    return cut(loop, rows, length, shares, after)
+    if step == 1:
+        length = -(-rows // settings.most_parts)
+        step = min(-(-length // LINE) * LINE, max(most // LINE, 1) * LINE)
+        piece, start, count = split(loop.axis, step)
+        here = Axis(count)
+        rows_here = replaced(loop.body, {loop.axis: op("add", start, here)}.get)
+        loop = For(piece, (For(here, rows_here),))
+    return piece_by_piece(loop, step, rows, after)
 
 
 def rows_of_step(axis, shares):
@@ -184,53 +186,30 @@ def rows_of_step(axis, shares):
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def cut(loop, rows, length, shares, after):
-    """A loop of one row a step in pieces of some length: see `Pieces`."""
-    piece, start, count = split(loop.axis, length)
-    here = Axis(count)
-    pieces = Pieces(piece, length, rows, shares, lambda index: here)
-    place = op("add", start, here)
-    statements = pieces.of((For(here, loop.body),), after)
-    return replaced(statements, {loop.axis: place}.get)
-
-
 def count_of(piece, length, rows):
     """How many rows a piece has; the last one may have fewer."""
     left = op("sub", as_index(rows), op("mul", piece, as_index(length)))
     return length if rows % length == 0 else op("min", left, as_index(length))
 
 
-@dataclass
-class Pieces:
-    """A loop whose steps each make some of all rows.
-
-    Attributes:
-      axis: of the loop; length: how many rows a step makes; rows: all of them.
-      shares: the stores that leave shares of totals.
-      place: function of an index of a row: where in its step the row is.
-    """
-
-    axis: Axis
-    length: int
-    rows: int
-    shares: list
-    place: object
-
-    def of(self, body, after):
-        """The loop around some statements, and what comes after it, once."""
-        rooms = {s.buffer: replace(s.buffer, shape=(self.length,)) for s in self.shares}
-        in_room = lambda buffer, index: (rooms[buffer], tuple(map(self.place, index)))
-        body, names = list(on_buffers(body, in_room, rooms)), {}
-        count = count_of(self.axis, self.length, self.rows)
-        for n, total in enumerate(totals_of(after, rooms)):
-            own, each = Axis(count, "reduce"), Axis(self.axis.extent, "reduce")
-            part = Buffer(f"part{n}", (each.extent,), total.dtype, space="cache")
-            load, = total.bodies
-            value = Reduce(total.op, (own,), (Load(rooms[load.buffer], (own,)),))
-            body.append(Store(part, (self.axis,), value))
-            names[total] = Reduce(total.op, (each,), (Load(part, (each,)),))
-        once = For(Axis(1, "serial"), replaced(after, names.get))
-        return For(self.axis, tuple(body)), once
+def piece_by_piece(loop, length, rows, after):
+    """A loop whose steps each make so many of all rows, and once what comes after."""
+    axis, names = loop.axis, {}
+    rooms = {s.buffer: replace(s.buffer, shape=(length,))
+             for s in shares_of((loop,), after)}  # fmt: skip
+    place = lambda index: piece_of(index, axis)[1]
+    in_room = lambda buffer, index: (rooms[buffer], tuple(map(place, index)))
+    body = list(on_buffers(loop.body, in_room, rooms))
+    count = count_of(axis, length, rows)
+    for n, total in enumerate(totals_of(after, rooms)):
+        own, each = Axis(count, "reduce"), Axis(axis.extent, "reduce")
+        part = Buffer(f"part{n}", (each.extent,), total.dtype, space="cache")
+        load, = total.bodies
+        value = Reduce(total.op, (own,), (Load(rooms[load.buffer], (own,)),))
+        body.append(Store(part, (axis,), value))
+        names[total] = Reduce(total.op, (each,), (Load(part, (each,)),))
+    once = For(Axis(1, "serial"), replaced(after, names.get))
+    return For(axis, tuple(body)), once
 
 
 def totals_of(after, buffers):

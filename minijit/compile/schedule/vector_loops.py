@@ -29,6 +29,7 @@ extreme of a row with a NaN in it is NaN, and stands where the first NaN does.
 import functools
 import math
 
+from ...trace.numpy_values import highest
 from ..decisions import loop_rules, noted
 from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
@@ -39,7 +40,7 @@ from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
-from ..loops.scalars import BOOL, INDEX, highest, is_half
+from ..loops.scalars import BOOL, INDEX, is_half
 from ..loops.statements import (
     For, Store, changed, expressions, nested, replaced, statements,
 )

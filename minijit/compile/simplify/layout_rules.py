@@ -174,13 +174,9 @@ rules |= {
     prim.concatenate_p: [concatenations],
     slicing.pad_p: [no_padding],
     slicing.dynamic_slice_p: [fixed_slice],
-    prim.reduce_sum_p: [over_no_axes],
-    prim.reduce_prod_p: [over_no_axes],
-    prim.reduce_max_p: [over_no_axes],
-    prim.reduce_min_p: [over_no_axes],
-    prim.reduce_and_p: [over_no_axes],
-    prim.reduce_or_p: [over_no_axes],
 }
+for name in ("sum", "prod", "max", "min", "and", "or"):
+    rules[getattr(prim, f"reduce_{name}_p")] = [over_no_axes]
 for primitive in (prim.slice_p, slicing.rev_p):
     rules[primitive].append(equal_elements)
 

@@ -19,8 +19,9 @@ from types import FunctionType, ModuleType, SimpleNamespace
 
 import numpy as np
 
-from ...compile.loops.scalars import part_dtype, storage_dtype
+from ...compile.loops.scalars import storage_dtype
 from ...trace.base.locks import Lock
+from ...trace.numpy_values import real_part
 from ..python.scalar_functions import functions
 from ..python.source import import_text
 from ..report.environment import version_of
@@ -251,7 +252,7 @@ def numba_ptx(kernel, capability):
 
     space = space_of(*facts_of(kernel))
     space |= device_functions(capability)
-    names = (part_dtype(storage_dtype(b.dtype)).name for b in kernel.args)
+    names = (real_part(storage_dtype(b.dtype)).name for b in kernel.args)
     arrays = (getattr(types, n.replace("bool", "boolean"))[::1] for n in names)
     with turn:
         # Device functions ask for the device that is there.
