@@ -12,18 +12,9 @@ from .tree_util import (
 from .trace.base import names as _names
 
 __all__ = [
-    "all",
-    "flatten",
-    "flatten_with_path",
-    "leaves",
-    "leaves_with_path",
-    "map",
-    "map_with_path",
-    "reduce",
-    "structure",
-    "transpose",
-    "unflatten",
-]
+    "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map",
+    "map_with_path", "reduce", "structure", "transpose", "unflatten",
+]  # fmt: skip
 
 from .tree_util import (
     tree_broadcast as broadcast, tree_reduce_associative as reduce_associative,

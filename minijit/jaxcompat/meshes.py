@@ -164,8 +164,12 @@ class AbstractMesh:
         return hash(self.key())
 
     def __repr__(self):
+        return self.text("AbstractMesh")
+
+    def text(self, name):
+        """A mesh of that name in words, by the sizes of its axes."""
         axes = ", ".join(f"{name!r}: {n}" for name, n in self.shape.items())
-        return f"AbstractMesh({axes or '()'}, axis_types={self.axis_types})"
+        return f"{name}({axes or '()'}, axis_types={self.axis_types})"
 
 
 class Mesh(AbstractMesh):
@@ -298,9 +302,7 @@ class NamedSharding(Sharding):
         return self.update(memory_kind=kind)
 
     def __repr__(self):
-        axes = ", ".join(f"{name!r}: {n}" for name, n in self.mesh.shape.items())
-        types = f"axis_types={self.mesh.axis_types}"
-        mesh = f"{type(self.mesh).__name__}({axes or '()'}, {types})"
+        mesh = self.mesh.text(type(self.mesh).__name__)
         end = f"memory_kind={self.memory_kind})"
         return f"NamedSharding(mesh={mesh}, spec={self.spec}, {end}"
 

@@ -17,6 +17,7 @@ from ..trace.array import ArrayImpl, aval_of
 from ..trace.core import result_checks
 from ..trace.jaxprs.jaxpr import Literal
 from ..trace.jaxprs.memory import memoised
+from ..trace.jit.donation import inputs_read
 from ..trace.jit.jit import jit_p
 from .meshes import NamedSharding, PartitionSpec
 
@@ -92,7 +93,7 @@ def keep_placement(primitive, args, params, results):
         return
     used = range(len(args))
     if primitive is jit_p:
-        used = inputs_read(params["jaxpr"].jaxpr)
+        used = inputs_used(params["jaxpr"].jaxpr)
     placed = [args[i].sharding for i in used if isinstance(args[i], Placed)]
     if not placed:
         return
@@ -110,12 +111,8 @@ def keep_placement(primitive, args, params, results):
             results[i] = place(y, placed[0].update(spec=PartitionSpec()))
 
 
-@memoised
-def inputs_read(jaxpr):
-    """The positions of the inputs that a jaxpr uses: JAX drops the others."""
-    read = [v for eqn in jaxpr.eqns for v in eqn.invars] + [*jaxpr.outvars]
-    used = {v for v in read if not isinstance(v, Literal)}
-    return [i for i, v in enumerate(jaxpr.invars) if v in used]
+# JAX drops the inputs that a jaxpr does not use.
+inputs_used = memoised(inputs_read)
 
 
 # ---- Axes that types know: the parts of a spec follow the axes of an array

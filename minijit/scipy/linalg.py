@@ -16,17 +16,14 @@ import numpy as np
 
 from .. import lax, numpy as jnp
 from ..numpy import arguments, core
-from ..numpy.linalg import matrices, one_dtype
+from ..numpy.linalg import adjoint, matrices, one_dtype
+from ..numpy.polynomials import companion as of_polynomial
 from ..ops import linalg as lax_linalg
 from ..trace import dtypes
 from ..trace.api import calls
 from ..trace.jit.jit import jit
 from ..transform.derivatives.linearize import jvp
 from ..transform.stop_gradient import stop_gradient
-
-
-def adjoint(x):
-    return jnp.conj(x.mT)
 
 
 def for_vectors_too(function, a, b, *more):
@@ -656,9 +653,7 @@ def companion(a):
             "The length of `a` along the last axis must be at least 2; got shape "
             f"{a.shape}."
         )
-    below = jnp.eye(a.shape[-1] - 1, k=-1, dtype=a.dtype)
-    one = lambda a: below.at[0].set(-a[1:] / a[0])
-    return jnp.vectorize(one, signature="(n)->(m,m)")(a)
+    return jnp.vectorize(of_polynomial, signature="(n)->(m,m)")(a)
 
 
 def fiedler(a):

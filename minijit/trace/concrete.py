@@ -103,14 +103,6 @@ class ConcreteArray(Array):
     def __reduce__(self):
         return type(self), (np.array(self.numpy()), self.aval)
 
-    @property
-    def nbytes(self):
-        return self.aval.nbytes
-
-    @property
-    def itemsize(self):
-        return self.dtype.itemsize
-
     def block_until_ready(self):
         """Itself: on the CPU a result is there when the call returns."""
         if self.is_deleted():

@@ -62,3 +62,9 @@ def fill(mask, values):
     """Put values where the mask is True and None elsewhere: undoes `present`."""
     values = iter(values)
     return [next(values) if m else None for m in mask]
+
+
+def completed(values, others):
+    """Values with others, one after the other, in the place of each None."""
+    others = iter(others)
+    return [next(others) if x is None else x for x in values]

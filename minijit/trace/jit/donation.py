@@ -66,6 +66,12 @@ class Donations:
             )
 
 
+def inputs_read(jaxpr):
+    """The positions of the inputs that a jaxpr uses."""
+    read = {v for eqn in jaxpr.eqns for v in eqn.invars} | {*jaxpr.outvars}
+    return [i for i, v in enumerate(jaxpr.invars) if v in read]
+
+
 def donations(jaxpr, donated, keep_unused):
     """The `Donations` for a jaxpr.
 
@@ -77,8 +83,7 @@ def donations(jaxpr, donated, keep_unused):
     """
     if True not in donated:
         return Donations(deleted=donated)
-    read = {v for eqn in jaxpr.eqns for v in eqn.invars} | {*jaxpr.outvars}
-    used = [i for i, v in enumerate(jaxpr.invars) if keep_unused or v in read]
+    used = range(len(donated)) if keep_unused else inputs_read(jaxpr)
     given, ins = {i for i in used if donated[i]}, [v.aval for v in jaxpr.invars]
     outs, pairs = dict(enumerate(v.aval for v in jaxpr.outvars)), {}
 

@@ -22,6 +22,7 @@ from ...trace.jit.jit import jit
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_structure, tree_unflatten
 from ...trace.trees.tools import Partial
 from ...trace.types import Argnums, PyTree
+from ..closed_jaxprs import completed
 from ..derivatives.grad_checks import chosen_arguments
 from ..derivatives.transpose import vjp
 from ..flat_functions import FlatFunction, check_callable
@@ -98,9 +99,8 @@ def converted_closure(fun, example_args, wanted):
     def converted(*args):
         what = "the arguments of a converted function", "those it was converted with"
         given = leaves_like(in_tree, args[:count], *what)
-        captured = iter(leaves_like(captured_tree, [*args[count:]], *what))
-        pairs = zip(kept, moved, strict=True)
-        values = [next(captured) if move else x for x, move in pairs]
+        captured = leaves_like(captured_tree, [*args[count:]], *what)
+        values = completed(kept, captured)
         return tree_unflatten(out_tree, eval_jaxpr(jaxpr, values, *given))
 
     return converted, captured

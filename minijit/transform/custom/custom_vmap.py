@@ -27,7 +27,7 @@ from ...trace.jaxprs.jaxpr import staging_rules, trace_to_jaxpr
 from ...trace.primitives import as_array
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..batching.vmap import batch_jaxpr, batch_rules, lane_types, lanes_at, vmap_flat
-from ..closed_jaxprs import fill, present
+from ..closed_jaxprs import completed, fill, present
 from ..control_flow.batching import in_front_where
 from ..control_flow.more_loops import map_loop
 from ..derivatives.linearize import (
@@ -300,9 +300,7 @@ def transpose_in_lanes(rule, args, nonzero, size, batched, values):
     avals = [lane_types[type(aval)].many(aval, size, 0) for aval in lanes]
 
     def of_tangents(*tangents):
-        tangents = iter(tangents)
-        full = fill(known, values[:k])
-        full = [x if m else next(tangents) for x, m in zip(full, known, strict=True)]
+        full = completed(fill(known, values[:k]), tangents)
         outs, out_batched = rule.call(size, flags, full)
         rows = zip(outs, out_batched, nonzero, strict=True)
         return [lanes_at(y, 0 if b else None, 0, size) for y, b, nz in rows if nz]
@@ -376,15 +374,12 @@ def sequential_vmap(fun):
     def one_by_one(axis_size, in_batched, *args):
         leaves, tree = tree_flatten(args)
         batched = tree_flatten(in_batched)[0]
-        moving = [x for x, b in zip(leaves, batched, strict=True) if b]
+        shared = [None if b else x for x, b in zip(leaves, batched, strict=True)]
 
         def lane(values):
-            values = iter(values)
-            pairs = zip(leaves, batched, strict=True)
-            full = [next(values) if b else x for x, b in pairs]
-            return fun(*tree_unflatten(tree, full))
+            return fun(*tree_unflatten(tree, completed(shared, values)))
 
-        result = map_loop(lane, moving)
+        result = map_loop(lane, list(compress(leaves, batched)))
         return result, tree_map(lambda _: True, result)
 
     return wrapped

@@ -26,6 +26,7 @@ from ...trace.trees.pytree import (
 )
 from ...trace.trees.tools import broadcast_prefix
 from ...trace.types import Args, Result
+from ..closed_jaxprs import completed
 from ..flat_functions import FlatFunction
 from ..tangents import tangent_aval, tangent_out, zero_type
 
@@ -249,27 +250,20 @@ class TwoHalves(CustomFunction[Args, Result]):
         # Python's numbers go to bwd as they are: it may branch on them.
         numbers = [x if dtypes.is_python_scalar(x) else None for x in leaves]
         residuals = [x for x in leaves if not dtypes.is_python_scalar(x)]
-        unflatten_residuals = partial(unflatten_around, residual_tree, numbers)
-        trees = unflatten_residuals, flat.out_tree, in_tree
+        trees = residual_tree, flat.out_tree, in_tree
         avals = list(map(aval_of, primals)), list(map(aval_of, outs))
-        return outs, residuals, partial(self.apply_bwd, nondiff, trees, avals)
+        return outs, residuals, partial(self.apply_bwd, nondiff, numbers, trees, avals)
 
-    def apply_bwd(self, nondiff, trees, avals, residuals, cts):
+    def apply_bwd(self, nondiff, numbers, trees, avals, residuals, cts):
         """Run the user's bwd on flat lists: -> a cotangent or None an argument."""
-        unflatten_residuals, out_tree, in_tree = trees
+        residual_tree, out_tree, in_tree = trees
         in_avals, out_avals = avals
         zero = partial(zero_tangent, symbolic=self.symbolic_zeros)
         pairs = zip(cts, out_avals, strict=True)
         cts = [zero(aval) if ct is None else ct for ct, aval in pairs]
-        kept = unflatten_residuals(residuals)
+        kept = tree_unflatten(residual_tree, completed(numbers, residuals))
         result = self.ask(self.bwd, *nondiff, kept, tree_unflatten(out_tree, cts))
         return checked_cotangents(self, result, in_tree, in_avals)
-
-
-def unflatten_around(tree, numbers, arrays):
-    """A tree out of the leaves that are Python's numbers, and of the other ones."""
-    arrays = iter(arrays)
-    return tree_unflatten(tree, [next(arrays) if x is None else x for x in numbers])
 
 
 # ---- zeros that are not materialised

@@ -301,10 +301,7 @@ def operations(eqn):
     if eqn.primitive is lax.dot_general_p:
         (contract, _), _ = eqn.params["dimension_numbers"]
         lhs = eqn.invars[0].aval.shape
-        inner = 1
-        for d in contract:
-            inner *= lhs[d]
-        return 2 * inner * eqn.outvars[0].aval.size
+        return 2 * math.prod(lhs[d] for d in contract) * eqn.outvars[0].aval.size
     return size * cost_of_element.get(eqn.primitive.name, 1)
 
 
