@@ -12,21 +12,6 @@ from minijit.compile.schedule.place import place
 from minijit.run.emit import Walker
 
 
-def floor_divide(x, y):
-    if y == 0:
-        return ~y
-    return -x if y == -1 else x // y
-
-
-def check_floor_divide(floor_divide):
-    """Only two cases differ from Python's `//`: y = 0, where `~y` is -1, and y = -1."""
-    pairs = [(7, 0), (-7, 0), (7, 2), (-7, 2), (7, -2), (-7, -2), (-128, -1), (5, -1)]
-    with np.errstate(all="ignore"):
-        results = [floor_divide(np.int8(x), np.int8(y)) for x, y in pairs]
-    assert [int(r) for r in results] == [-1, -1, 3, -4, -4, 3, -128, -5]
-    assert all(r.dtype == np.int8 for r in results)
-
-
 class Counting:
     """An emitter to which every value is None."""
 

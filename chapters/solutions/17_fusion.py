@@ -14,21 +14,6 @@ from minijit.run.python.source import print_program
 from minijit.trace.base.config import config
 
 
-def lag(loads):
-    steps = max(0, *loads)
-    return steps, steps - min(loads) + 1
-
-
-def check_lag(lag):
-    """In step s the last stored element is t[s]; which is the oldest still needed?"""
-    assert lag([0]) == (0, 1)
-    assert lag([-1, 0, 1]) == (1, 3)
-    assert lag([0, 3]) == (3, 4)
-    assert lag([-2]) == (0, 3)
-    assert lag([1, 2]) == (2, 2)
-    assert lag([-4, 2, 1]) == (2, 7)
-
-
 def in_one_sweep(row):
     top, total = -math.inf, 0.0
     for number in row:

@@ -8,35 +8,14 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.lower.walk import lower
 from minijit.compile.memory.arena import (
-    arranged, buffers_of, in_arena, lifetimes, make_plan, most_at_once,
+    arranged, buffers_of, in_arena, make_plan, most_at_once,
 )
 from minijit.compile.memory.overwriting import dependences
 from minijit.compile.simplify.folding import simplify
 
 
-def keeps_alive(program, buffer):
-    if buffer in program.outputs:
-        return None
-    return lifetimes(program)[buffer][1]
-
-
 def program_of(f, *args):
     return lower(simplify(mj.make_jaxpr(f)(*args)), "f")
-
-
-def check_keeps_alive(keeps_alive):
-    """`lifetimes` has the answer for all buffers, but a result stays."""
-    x = np.ones((64, 64), np.float32)
-
-    def f(x):
-        y = x @ x
-        z = y @ x
-        return z @ y, z
-
-    program = program_of(f, x)
-    first, = program.temps
-    assert keeps_alive(program, first) == len(program.body) - 1
-    assert all(keeps_alive(program, out) is None for out in program.outputs)
 
 
 def hard_case():

@@ -18,28 +18,6 @@ def report_of_layers():
     return explain(jit(layers, backend="plain"), x, w)
 
 
-def bytes_by_line(report):
-    found = {}
-    for step in report.steps:
-        for source in step.lines:
-            if source is not None:
-                found[source.text()] = found.get(source.text(), 0) + step.nbytes
-    return found
-
-
-def check_bytes_by_line(bytes_by_line):
-    """`step.lines` is a dict whose keys are the lines; a line has a `text()`."""
-    report = report_of_layers()
-    found = bytes_by_line(report)
-    assert None not in found and set(found) == {
-        "y = jnp.tanh(x @ w)", "z = y @ w.T", "return jnp.sin(y).sum(), z + 1.0"
-    }  # fmt: skip
-    for text, nbytes in found.items():
-        lines = ({s.text() for s in step.lines if s} for step in report.steps)
-        pairs = zip(report.steps, lines, strict=True)
-        assert nbytes == sum(step.nbytes for step, texts in pairs if text in texts)
-
-
 def read_again(report):
     found = {}
     for array in report.arrays:

@@ -29,25 +29,6 @@ def check_columns_of(columns_of):
     assert [len(column) for column in columns_of([])] == [0, 0, 1]
 
 
-def spare_bytes(tape):
-    column, = tape.items.columns
-    return column.nbytes - tape.nbytes
-
-
-def check_spare_bytes(spare_bytes):
-    """`tape.nbytes` are the bytes of its items."""
-    def power(x, least):
-        return lax.while_loop(lambda c: c[0] < least, lambda c: c * x, x)
-
-    for least, steps in ((10.0, 3), (1e9, 29)):
-        x = np.array([2.0, 1.0, 1.0], "f4")
-        _, pull_back = mj.vjp(jit(lambda x, least=least: power(x, least)), x)
-        tape, = (t for t in mj.tree.leaves(pull_back) if hasattr(t, "items"))
-        column, = tape.items.columns
-        assert len(column) > steps
-        assert spare_bytes(tape) == (len(column) - steps) * 3 * 4
-
-
 def halfway(builder, steps, slots):
     half = op("floordiv", steps, as_index(2))
     return builder.hold(op("max", half, as_index(1)))

@@ -17,21 +17,6 @@ from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.primitives import of_one, unary
 
 
-def uses_vectors(f, *args):
-    text = mj.jit(f).lower(*args).compile().as_text("llvm")
-    return bool(re.search(r"<\d+ x (float|double)>", str(optimised(text))))
-
-
-def check_uses_vectors(uses_vectors):
-    """`jit(f).lower(*args).compile().as_text("llvm")`, then `optimised`."""
-    x = np.ones(4000, np.float32)
-    assert uses_vectors(lambda x: x * 2, x) is True
-    assert uses_vectors(lambda x: x.sum(), x) is True
-    assert uses_vectors(lambda x: jnp.cumsum(x), x) is False
-    wide = np.ones((100, 100), np.float32)
-    assert uses_vectors(lambda x: jnp.max(x, axis=0), wide) is True
-
-
 axpy = """
 define void @axpy(float %a, ptr noalias %x, ptr noalias %y, i64 %n) {
 entry:

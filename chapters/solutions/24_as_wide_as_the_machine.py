@@ -28,19 +28,6 @@ def power_of_two_by_bits(k):
     return np.array([(k + 127) << 23 & 0xFFFFFFFF], np.uint32).view(np.float32)[0]
 
 
-def wrong_power():
-    return -127
-
-
-def check_wrong_power(wrong_power):
-    """What are the bits of a power of two whose exponent field would be 0 or less?"""
-    k = wrong_power()
-    exact = np.float32(math.ldexp(1.5, k))
-    assert exact == math.ldexp(1.5, k) != 0
-    with np.errstate(all="ignore"):
-        assert np.float32(1.5) * power_of_two_by_bits(k) != exact
-
-
 def product_nest(order, n):
     strides = {
         "a": {"i": 4 * n, "k": 4},

@@ -1,14 +1,11 @@
 """Solutions to chapter 25."""
 
-import math
 from collections import OrderedDict
 
-import numpy as np
 
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.run.calls.dispatch import container_rows
-from minijit.run.pool import Pool
 from minijit.trace.jit.stores import missed
 
 
@@ -27,32 +24,6 @@ def check_goes_long(goes_long):
     for _ in range(8):
         f(jnp.zeros(4))
     assert not goes_long(f, jnp.zeros(4)) and not goes_long(f, x)
-
-
-def take_as(pool, shape, dtype):
-    nbytes = np.dtype(dtype).itemsize * math.prod(shape)
-    if nbytes != pool.nbytes:
-        raise ValueError(f"an array of {pool.nbytes} bytes cannot have {nbytes}")
-    return pool.take().view(dtype).reshape(shape)
-
-
-def check_take_as(take_as):
-    """A view of the right dtype and shape refers to the array it was made from."""
-    pool = Pool((6,), np.dtype("float32"))
-    address = lambda array: array.__array_interface__["data"][0]
-    first = take_as(pool, (2, 3), "int32")
-    assert first.shape == (2, 3) and first.dtype == np.int32
-    assert address(first) in [address(place[0]) for place in pool.lent]
-    where = address(first)
-    assert where not in [address(pool.take()) for _ in range(9)]
-    del first
-    again = [take_as(pool, (3,), "float64") for _ in range(8)]
-    assert where in map(address, again)
-    try:
-        take_as(pool, (7,), "float32")
-    except ValueError:
-        return
-    raise AssertionError("7 numbers do not fit into the memory of 6")
 
 
 def in_ordered(printer, name, node):

@@ -22,18 +22,6 @@ def check_sectors(sectors):
     assert sectors(0, 2) == 8 and sectors(0, 96) == 32 and sectors(7, 0) == 1
 
 
-def longest_wait(row):
-    banks = [k * row % 32 for k in range(32)]
-    return max(map(banks.count, banks))
-
-
-def check_longest_wait(longest_wait):
-    """Number n is in bank n mod 32; count the threads of each bank."""
-    assert longest_wait(33) == 1 and longest_wait(32) == 32
-    assert longest_wait(34) == 2 and longest_wait(48) == 16
-    assert all(longest_wait(row) == 1 for row in range(1, 64, 2))
-
-
 def one_block(stmt):
     nest = nest_of(stmt)
     if not nest or math.prod(axis.extent for axis in nest[0]) > 1024:

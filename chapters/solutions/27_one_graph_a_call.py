@@ -19,24 +19,6 @@ def check_longest(longest):
     assert longest([], []) == 0
 
 
-def without_implied(waits):
-    before, found = [], []
-    for direct in waits:
-        implied = set().union(*(before[j] for j in direct))
-        found.append(tuple(sorted(set(direct) - implied)))
-        before.append(implied | set(direct))
-    return found
-
-
-def check_without_implied(without_implied):
-    """All that comes before a node: what it waits for, and what comes before that."""
-    assert without_implied([(), (0,), (0, 1)]) == [(), (0,), (1,)]
-    assert without_implied([(), (), (1, 0)]) == [(), (), (0, 1)]
-    chain = [tuple(range(i)) for i in range(5)]
-    assert without_implied(chain) == [(), (0,), (1,), (2,), (3,)]
-    assert without_implied([(), (0,), (), (0, 1, 2)]) == [(), (0,), (), (1, 2)]
-
-
 def split_copies(steps, most):
     found = []
     for node in steps:

@@ -123,7 +123,6 @@ parts_of |= {treeverse_p: lambda body, back, slots: (body, back)}
 loop_builders |= {treeverse_p: build_treeverse}
 
 
-# chapter 22
 def next_checkpoint(builder, steps, slots):
     """`checkpointed_loops.next_checkpoint`, of expressions: -> an expression."""
     t, shorter, reach = (builder.hold(as_index(n)) for n in (0, 0, 1))

@@ -81,6 +81,8 @@ class Parts:
       parts: {number: Part} of what is left.
       users: {buffer: the numbers of the parts that read or write it}.
       became: {number of a part: that of the one which it was merged into}.
+      after: for each part the numbers of those that wait for it directly; reach: a
+        bit mask of all that wait for it.
     """
 
     def __init__(self, program, settings):
@@ -95,6 +97,7 @@ class Parts:
         for number, part in self.parts.items():
             if part.is_nest:
                 self.drop_unread(number, part)
+        self.find_order()
 
     def drop_unread(self, number, part):
         """Leave out what a kernel stores and nobody loads any more."""
@@ -105,6 +108,37 @@ class Parts:
             self.parts[number] = Part.inside(number, step, body)
             for buffer in part.buffers - self.parts[number].buffers:
                 self.users[buffer].remove(number)
+
+    def find_order(self):
+        """Which steps wait for which: those that write what they read or write."""
+        self.after = {n: set() for n in self.parts}
+        self.reach = dict.fromkeys(self.parts, 0)
+        for buffer, users in self.users.items():
+            for n in users:
+                if buffer in self.parts[n].stores:
+                    self.after[n].update(m for m in users if m > n)
+                    for earlier in users[: users.index(n)]:
+                        self.after[earlier].add(n)
+        for number in reversed(self.parts):
+            for later in self.after[number]:
+                self.reach[number] |= self.reach[later] | 1 << later
+
+    def in_order(self, first, second):
+        """Two parts, that one first which must run before the other.
+
+        Of others the one with loops comes first, or that which came first.
+        """
+        which = lambda n: (is_all_totals(self.parts[n]), n)
+        first, second = sorted((first, second), key=which)
+        waits = self.reach[second] >> first & 1
+        return (second, first) if waits else (first, second)
+
+    def path(self, first, second):
+        """The part that has to run after one of two and before the other, or None."""
+        pairs = (first, second), (second, first)
+        between = (n for a, b in pairs for n in self.after[a] - {b}
+                   if self.reach[n] >> b & 1)  # fmt: skip
+        return next(between, None)
 
     def others(self, *numbers):
         """A function of a buffer: whether anybody but these parts wants it."""
@@ -264,45 +298,11 @@ class Fusion(Parts):
     Attributes:
       decisions: what was decided of two kernels, and why.
       queue: those that may be fused, what saves most first.
-      after: for each part the numbers of those that wait for it directly; reach: a
-        bit mask of all that wait for it.
     """
 
     def __init__(self, program, settings):
         super().__init__(program, settings)
         self.decisions, self.queue = [], []
-        self.find_order()
-
-    def find_order(self):
-        """Which steps wait for which: those that write what they read or write."""
-        self.after = {n: set() for n in self.parts}
-        self.reach = dict.fromkeys(self.parts, 0)
-        for buffer, users in self.users.items():
-            for n in users:
-                if buffer in self.parts[n].stores:
-                    self.after[n].update(m for m in users if m > n)
-                    for earlier in users[: users.index(n)]:
-                        self.after[earlier].add(n)
-        for number in reversed(self.parts):
-            for later in self.after[number]:
-                self.reach[number] |= self.reach[later] | 1 << later
-
-    def in_order(self, first, second):
-        """Two parts, that one first which must run before the other.
-
-        Of others the one with loops comes first, or that which came first.
-        """
-        which = lambda n: (is_all_totals(self.parts[n]), n)
-        first, second = sorted((first, second), key=which)
-        waits = self.reach[second] >> first & 1
-        return (second, first) if waits else (first, second)
-
-    def path(self, first, second):
-        """The part that has to run after one of two and before the other, or None."""
-        pairs = (first, second), (second, first)
-        between = (n for a, b in pairs for n in self.after[a] - {b}
-                   if self.reach[n] >> b & 1)  # fmt: skip
-        return next(between, None)
 
     def decide(self, first, second):
         """Whether two parts become one kernel: -> `Decision`."""

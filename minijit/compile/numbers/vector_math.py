@@ -27,6 +27,25 @@ from .scalar_forms import (
 LN2 = math.log(2.0)
 INF, NAN = math.inf, math.nan
 
+# From here on the hyperbolic tangent is 1, rounded.
+TANH_END = {FLOAT32: 9.1, FLOAT64: 19.1}
+
+
+def tanh(x, dtype):
+    """t / (t + 2) for t = exp(2 |x|) - 1 = 2**k (exp(r) - 1) + (2**k - 1)."""
+    size = limited(abs(x), 0.0, TANH_END[dtype])
+    k, r = reduced_exp(size + size)
+    scale = power_of_two(k)
+    t = muladd(expm1_small(r), scale, scale - 1.0)
+    result = t / (t + 2.0)
+    if dtype == FLOAT32:
+        # In float64 the quotient is good enough; here it would be 2.3 units off.
+        z = size * size
+        small = muladd(z * polynomial(z, *TANH32), size, size)
+        result = where(size < 0.625, small, result)
+    return copysign(result, x)
+
+
 # chapter 24
 
 # Adding this number to a smaller one rounds that to a whole number, and leaves it in
@@ -72,25 +91,6 @@ def exp(x, dtype):
 
 
 scalar_forms |= {"exp": exp}
-
-
-# From here on the hyperbolic tangent is 1, rounded.
-TANH_END = {FLOAT32: 9.1, FLOAT64: 19.1}
-
-
-def tanh(x, dtype):
-    """t / (t + 2) for t = exp(2 |x|) - 1 = 2**k (exp(r) - 1) + (2**k - 1)."""
-    size = limited(abs(x), 0.0, TANH_END[dtype])
-    k, r = reduced_exp(size + size)
-    scale = power_of_two(k)
-    t = muladd(expm1_small(r), scale, scale - 1.0)
-    result = t / (t + 2.0)
-    if dtype == FLOAT32:
-        # In float64 the quotient is good enough; here it would be 2.3 units off.
-        z = size * size
-        small = muladd(z * polynomial(z, *TANH32), size, size)
-        result = where(size < 0.625, small, result)
-    return copysign(result, x)
 
 
 scalar_forms |= {"tanh": tanh}

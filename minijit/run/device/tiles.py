@@ -45,6 +45,7 @@ def crossing(axes, stores):
     return best
 
 
+# chapter 26, brought along
 def room_for(load, n):
     """The memory in which what a load reads in a tile is turned."""
     dtype = load.buffer.dtype
@@ -110,7 +111,6 @@ class Tile:
             yield Store(store.buffer, tuple(here(store.index)), value)
 
 
-# chapter 26, brought along
 def sides_of(axes, stores):
     """How stores run, one way and the other: [(axis, stores, loads to be turned), ...].
 

@@ -10,13 +10,18 @@ from `scalar_math`.  Variables carry their type (`v0: uint8 = ...`): Python igno
 and numba is told: in `uint8` a sum wraps around without a cast.
 """
 
+import re
 from contextlib import contextmanager
 
-from ...compile.memory.complex_pairs import in_pairs
+from ...compile.loops.expressions import Const
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
+from ...compile.loops.scalars import BOOL, INDEX, storage_dtype
+from ...compile.memory.complex_pairs import in_pairs
+from ...compile.numbers.lift_numbers import lift
+from ...compile.schedule.place import placed
 from ...compile.schedule.placing_rules import sure
-from ...compile.loops.scalars import INDEX, storage_dtype
-from .source_text import AND, COMPARE, OR, PRODUCT, SELECT, SUM, UNARY, XOR
+from ..emit import Walker
+from .source_text import AND, COMPARE, OR, PRODUCT, SELECT, SHIFT, SUM, UNARY, XOR
 from .source_text import NOT, KernelSource, Text, TypedWriter, dtype_text
 from .source_text import heading, source_comment
 
@@ -72,10 +77,6 @@ def print_select(expr, condition, if_true, if_false):
 
 
 operations |= {"select": print_select}
-
-# chapter 16
-from ...compile.schedule.place import placed
-from ..emit import Walker
 
 
 class PythonEmitter(TypedWriter):
@@ -175,15 +176,6 @@ def print_kernel(kernel, name, constants, emitter=PythonEmitter, numbers=None):
         tuple(writer.used),
         tuple(numbers),
     )
-
-
-# chapter 16, brought along
-import re
-
-from ...compile.loops.expressions import Const
-from ...compile.numbers.lift_numbers import lift
-from ...compile.loops.scalars import BOOL
-from .source_text import SHIFT
 
 
 def arithmetic(symbol, level, wrapping):

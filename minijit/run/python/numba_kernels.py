@@ -57,7 +57,6 @@ def numba_kinds(signature):
     )
 
 
-# chapter 16
 def compile_kernel(source, function, path, **more):
     """Compile one kernel with numba, its types given: nothing is left to inference."""
     import numba
