@@ -139,10 +139,9 @@ from .rearranging import (
     unstack as unstack, vsplit as vsplit, vstack as vstack,
 )
 from .editing import (
-    append as append, delete as delete, insert as insert, repeat as repeat,
+    append as append, delete as delete, insert as insert, pad as pad, repeat as repeat,
     trim_zeros as trim_zeros,
 )
-from .padding import pad as pad
 from .reductions import (
     amax as amax, amin as amin, apply_over_axes as apply_over_axes, average as average,
     count_nonzero as count_nonzero, nanargmax as nanargmax, nanargmin as nanargmin,

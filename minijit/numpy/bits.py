@@ -10,7 +10,7 @@ from ..trace import slicing
 from ..trace.types import Array, ArrayLike
 from .arguments import canonical_axis
 from .core import arrays, as_array, convert, truth
-from .padding import pad
+from .editing import pad
 from .rearranging import swapaxes
 from .reducing import sum
 from .shapes import ravel, reshape

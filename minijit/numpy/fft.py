@@ -23,7 +23,7 @@ from .arguments import canonical_axes, canonical_axis, named
 from .core import convert, promote_args, promote_args_inexact
 from .making import arange, placed, zeros
 from .mathematics import conj
-from .padding import pad
+from .editing import pad
 from .rearranging import roll
 from .shapes import moveaxis
 

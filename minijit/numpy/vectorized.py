@@ -289,12 +289,15 @@ class ufunc(metaclass=KindOfUfunc):
     def __repr__(self):
         return f"<jnp.ufunc '{self.__name__}'>"
 
-    def _of_two(self, method):
+    def _of_two(self, method, out, *arrays):
+        """Complain unless it is of two numbers, and its method is of arrays."""
         if self.nin != 2 or self.nout != 1:
             raise ValueError(
                 f"{method} is only supported for binary ufuncs with one result; "
                 f"{self.__name__} takes {self.nin} and gives {self.nout}"
             )
+        no_out(method, out)
+        check_arraylike(method, *arrays)
 
     def reduce(
         self, a, axis=0, dtype=None, out=None, keepdims=False, initial=None, where=None
@@ -304,9 +307,7 @@ class ufunc(metaclass=KindOfUfunc):
         Args:
           initial: what it begins with; where: which elements count.
         """
-        self._of_two("reduce")
-        no_out("reduce", out)
-        check_arraylike("reduce", a)
+        self._of_two("reduce", out, a)
         logical = self.__name__.startswith("logical")
         if self.__name__ in reductions and not (logical and initial is not None):
             known = {} if initial is None else {"initial": initial}
@@ -354,9 +355,7 @@ class ufunc(metaclass=KindOfUfunc):
 
     def accumulate(self, a, axis=0, dtype=None, out=None):
         """The first elements along an axis combined: one, two, ... all of them."""
-        self._of_two("accumulate")
-        no_out("accumulate", out)
-        check_arraylike("accumulate", a)
+        self._of_two("accumulate", out, a)
         if self.__name__ in running:
             return running[self.__name__](a, axis, dtype)
         x = self._operand(a, dtype)
@@ -398,8 +397,7 @@ class ufunc(metaclass=KindOfUfunc):
 
     def outer(self, A, B, /):
         """Each element of A with each of B: [*A.shape, *B.shape]."""
-        self._of_two("outer")
-        check_arraylike("outer", A, B)
+        self._of_two("outer", None, A, B)
         a, b = asarray(A), asarray(B)
         return self._call(expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b)
 
@@ -408,9 +406,7 @@ class ufunc(metaclass=KindOfUfunc):
 
         Where the next index is not larger, the element at the index alone.
         """
-        self._of_two("reduceat")
-        no_out("reduceat", out)
-        check_arraylike("reduceat", a, indices)
+        self._of_two("reduceat", out, a, indices)
         x, indices = self._operand(a, dtype), asarray(indices)
         if indices.ndim != 1:
             raise ValueError("reduceat: indices must be one-dimensional")

@@ -138,13 +138,9 @@ linearize_rules |= {
 }
 
 
-def cumsum_transpose(ct, x, *, axis, reverse):
-    return (cumsum(ct, axis, not reverse),)
-
-
-transpose_rules |= adding({cumsum_p: cumsum_transpose})
-
-
+transpose_rules |= adding({
+    cumsum_p: lambda ct, x, *, axis, reverse: (cumsum(ct, axis, not reverse),)
+})
 batch_rules |= along("axis", *totals)
 
 

@@ -135,10 +135,7 @@ def atanh_factor(x):
 batch_rules |= batching.elementwise(*curves, atan2_p, rsqrt_p, cbrt_p, square_p)
 
 
-def square_lower(out, index, x):
-    return compute("mul", x[index], x[index], dtype=out.dtype)
-
-
+times = lambda out, i, x: compute("mul", x[i], x[i], dtype=out.dtype)
 lower_rules |= {p: one_operation(p.name, 20) for p in (*curves, atan2_p, cbrt_p)}
-lower_rules |= {rsqrt_p: one_operation("rsqrt", 4), square_p: Elements(square_lower)}
+lower_rules |= {rsqrt_p: one_operation("rsqrt", 4), square_p: Elements(times)}
 simplify.elementwise |= {exp2_p, expm1_p, log1p_p, tan_p, logistic_p, rsqrt_p, square_p}

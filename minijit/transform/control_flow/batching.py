@@ -439,14 +439,6 @@ def spread_batch(lanes, axes, x, *, size, axis):
     return spread_p.bind(x, size=size, axis=axis + 1), 0
 
 
-def spread_transpose(ct, x, *, size, axis):
-    return [sum_lanes_p.bind(ct, axis=axis)]
-
-
-def sum_lanes_transpose(ct, x, *, axis):
-    return [spread_p.bind(ct, size=lane_count(x.aval, axis), axis=axis)]
-
-
 def eval_sum_lanes(x, *, axis):
     summed = lambda a: lax.reduce_sum(a, (axis,))
     return pointwise(summed, x, typed=lambda aval: one_lane(aval, axis))
@@ -459,9 +451,12 @@ shape_rules |= {
 }
 eval_rules |= {spread_p: eval_spread, sum_lanes_p: eval_sum_lanes}
 linearize_rules |= linear_in_first(spread_p, sum_lanes_p)
-transpose_rules |= adding(
-    {spread_p: spread_transpose, sum_lanes_p: sum_lanes_transpose}
-)
+transpose_rules |= adding({
+    spread_p: lambda ct, x, *, size, axis: [sum_lanes_p.bind(ct, axis=axis)],
+    sum_lanes_p: lambda ct, x, *, axis: [
+        spread_p.bind(ct, size=lane_count(x.aval, axis), axis=axis)
+    ],
+})
 batch_rules |= {
     spread_p: spread_batch,
     sum_lanes_p: lambda lanes, axes, x, *, axis: (
@@ -575,10 +570,6 @@ def select_arrays(pred, on_true, on_false):
     return lax.select(pred, on_true, on_false)
 
 
-def eval_select_lanes(pred, on_true, on_false):
-    return pointwise(partial(select_arrays, pred), on_true, on_false)
-
-
 def select_lanes_rule(nonzero, pred, on_true, on_false):
     avals = [tangent_aval(aval_of(x)) for x in (on_true, on_false)]
 
@@ -596,7 +587,9 @@ def select_lanes_transpose(ct, pred, on_true, on_false):
 
 
 shape_rules |= {select_lanes_p: lambda pred, on_true, on_false: on_true}
-eval_rules |= {select_lanes_p: eval_select_lanes}
+eval_rules |= {
+    select_lanes_p: lambda pred, *xs: pointwise(partial(select_arrays, pred), *xs)
+}
 linearize_rules |= {select_lanes_p: select_lanes_rule}
 transpose_rules |= adding({select_lanes_p: select_lanes_transpose})
 batch_rules |= in_front(select_lanes_p)
