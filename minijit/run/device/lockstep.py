@@ -24,6 +24,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ...trace.jit.jit import cache_clearers
+from ..python.emitter import inverse
 from ..python.scalar_functions import functions
 from ..scalars.scalar_math import conversions, numbers
 from ..values import pairs
@@ -301,8 +302,7 @@ of_lanes += ["multiply_wrapping", *conversions, *(f"bits_{n}" for n in numbers)]
 vector_functions |= {name: functions[name] for name in of_lanes}
 vector_functions |= dict(floor=np.floor, ceil=np.ceil, round_even=np.rint)
 vector_functions |= dict(cbrt=np.cbrt, logaddexp=np.logaddexp)
-# What `math` is for all lanes: NumPy, which calls an inverse `arcsin`.
-inverse = "sin cos tan sinh cosh tanh tan2".split()
+# What `math` is for all lanes: NumPy.
 arcs = {f"a{name}": getattr(np, f"arc{name}") for name in inverse}
 of_math = SimpleNamespace(**vars(np) | arcs)
 builtins = {"abs": abs}

@@ -64,15 +64,16 @@ class LoopWriter(LLVMWriter):
 class WordWriter(LoopWriter):
     """Writes functions of words of 8 bytes in memory, which no statement is about."""
 
-    def at(self, pointer, i):
+    def after(self, pointer, i):
+        """The address that is so many words after another one."""
         return self.do(f"getelementptr i64, ptr {pointer}, i64 {i}")
 
     def word(self, pointer, i, kind="ptr"):
         """Number i of the words from an address on."""
-        return self.do(f"load {kind}, ptr {self.at(pointer, i)}")
+        return self.do(f"load {kind}, ptr {self.after(pointer, i)}")
 
     def put(self, value, pointer, i, kind="ptr"):
-        self.line(f"store {kind} {value}, ptr {self.at(pointer, i)}")
+        self.line(f"store {kind} {value}, ptr {self.after(pointer, i)}")
 
     def field(self, thing):
         """The first field of an object of Python's: of an array where its memory is."""

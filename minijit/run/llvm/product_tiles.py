@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from itertools import chain
 
 from .blocks import exchanged
+from .loops import WordWriter
 from .target import vector_bytes
-from .text import LLVMWriter
 
 # Steps of a product for which a panel is made at once: it stays in the second cache.
 # Their totals are added to those before: one total of all steps would lose too much.
@@ -49,7 +49,7 @@ def registers():
     return 8 if nbytes == 64 else 6, nbytes
 
 
-class ProductWriter(LLVMWriter):
+class ProductWriter(WordWriter):
     """Writes the function for products of one type, `float` or `double`.
 
     A subclass has a method `product(a, b, out, m, n)`: out = a @ b, for some rows and
@@ -68,7 +68,7 @@ class ProductWriter(LLVMWriter):
         for i, name in enumerate(FIELDS):
             self.entry.append(f"  %{name}_at = getelementptr i64, ptr %list, i64 {i}")
             self.entry.append(f"  %{name} = load i64, ptr %{name}_at")
-        low, high = self.item("%range", 0), self.item("%range", 1)
+        low, high = self.word("%range", 0, "i64"), self.word("%range", 1, "i64")
         with self.loop(None, self.do(f"sub i64 {high}, {low}")) as i:
             self.part(self.do(f"add i64 {low}, {i}"))
         return self.text(HEAD)
@@ -102,11 +102,12 @@ class ProductWriter(LLVMWriter):
             here = self.do(f"mul i64 {axis}, 4")
             here = self.do(f"add i64 {here}, {len(FIELDS)}")
             here = self.do(f"getelementptr i64, ptr %list, i64 {here}")
-            size, left = self.item(here, 0), self.get(number)
+            size, left = self.word(here, 0, "i64"), self.get(number)
             step = self.do(f"srem i64 {left}, {size}")
             self.set(number, self.do(f"sdiv i64 {left}, {size}"))
             for i, place in enumerate(places, 1):
-                more = self.do(f"mul i64 {step}, {self.item(here, i)}")
+                stride = self.word(here, i, "i64")
+                more = self.do(f"mul i64 {step}, {stride}")
                 self.set(place, self.do(f"add i64 {self.get(place)}, {more}"))
         return [self.get(place) for place in places]
 
@@ -123,11 +124,6 @@ class ProductWriter(LLVMWriter):
 
     def least(self, x, y):
         return self.invoke("llvm.smin.i64", "i64", ("i64", x), ("i64", y))
-
-    def item(self, pointer, i):
-        """A number of a list."""
-        where = self.do(f"getelementptr i64, ptr {pointer}, i64 {i}")
-        return self.do(f"load i64, ptr {where}")
 
     def slot(self, kind, value):
         """A cell, as `get` and `set` take it."""

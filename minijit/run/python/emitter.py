@@ -216,17 +216,13 @@ operations |= {
     "abs": lambda expr, x: x if expr.dtype.kind == "u" else call("abs")(expr, x),
     "pow": call("power"),
     "round_even": call("np.rint"),
-    "asin": call("np.arcsin"),
-    "acos": call("np.arccos"),
-    "atan": call("np.arctan"),
-    "asinh": call("np.arcsinh"),
-    "acosh": call("np.arccosh"),
-    "atanh": call("np.arctanh"),
-    "atan2": call("np.arctan2"),
     "is_finite": call("np.isfinite"),
     "copysign": call("np.copysign"),
 }
 
+# Those that NumPy calls `arcsin`, and so on.
+inverse = "sin cos tan sinh cosh tanh tan2".split()
+operations |= {f"a{name}": call(f"np.arc{name}") for name in inverse}
 more_names = "exp2 tan sinh cosh cbrt nextafter logaddexp".split()
 operations |= {name: call(f"np.{name}") for name in more_names}
 

@@ -93,8 +93,7 @@ def stages(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Stages:
     lowered = jitted(fun).lower(*args, **kwargs)
     closed, name = lowered.jaxpr, lowered.fun_name
     found = [Stage("trace", "the equations that were recorded", str(closed))]
-    for show in (show_linearize, show_transpose, show_batch):
-        found.append(Stage(*show(closed)))
+    found += transformed(closed)
     simple = simplify(closed)
     found.append(Stage("simplify", "what need not be computed is gone", str(simple)))
     lowered_text = str(rewritten(lower(simple, name)))
@@ -113,42 +112,25 @@ def stages(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Stages:
 # ---- what transformations would make of it
 
 
-def with_tangents(closed):
-    """Which inputs have derivatives."""
-    return tuple(
+def transformed(closed):
+    """The stages in which its derivatives are, and many lanes."""
+    results = len(closed.out_avals)
+    tangents = tuple(
         isinstance(aval, ShapedArray) and issubdtype(aval.dtype, np.inexact)
         for aval in closed.in_avals
     )
-
-
-def linearized(closed):
-    no_zeros = (False,) * len(closed.out_avals)
-    return linearize_jaxpr(closed, with_tangents(closed), no_zeros)
-
-
-def show_linearize(closed):
-    parts = linearized(closed)
+    parts = linearize_jaxpr(closed, tangents, (False,) * results)
     text = f"{parts.forward}\n\nand of the tangents:\n{parts.linear}"
-    return "linearize", "its value with residuals, and its derivative", text
-
-
-def show_transpose(closed):
-    parts = linearized(closed)
-    inputs = len(parts.linear.in_avals)
-    tangents = sum(with_tangents(closed))
-    linear = tuple(i >= inputs - tangents for i in range(inputs))
+    yield Stage("linearize", "its value with residuals, and its derivative", text)
+    inputs, every = len(parts.linear.in_avals), (True,) * len(parts.linear.out_avals)
+    linear = tuple(i >= inputs - sum(tangents) for i in range(inputs))
     nothing = (False,) * inputs
-    every = (True,) * len(parts.linear.out_avals)
     backward, _ = transpose_jaxpr(parts.linear, linear, every, nothing, nothing)
     about = "from cotangents of the results to those of the inputs"
-    return "transpose", about, str(backward)
-
-
-def show_batch(closed):
-    axes = (0,) * len(closed.in_avals)
-    wanted = ("any",) * len(closed.out_avals)
+    yield Stage("transpose", about, str(backward))
+    axes, wanted = (0,) * len(closed.in_avals), ("any",) * results
     batched, _ = batch_jaxpr(closed, Lanes(LANES), axes, wanted)
-    return "batch", f"all inputs with {LANES} lanes on a first axis", str(batched)
+    yield Stage("batch", f"all inputs with {LANES} lanes on a first axis", str(batched))
 
 
 calls.explain_calls("minijit", globals(), ["stages"])

@@ -94,13 +94,13 @@ def shared(key):
     name, writer = f"shared_{key}", JobWriter()
     job = writer.do("alloca [10 x i64], align 64")
     # After the four words that `share` writes, a job has what `parts_text` reads of it.
-    words = "%a", "%b", "%out", "%numbers", writer.at("%counts", 2), f"@kernel_{key}"
+    words = "%a", "%b", "%out", "%numbers", writer.after("%counts", 2), f"@kernel_{key}"
     for i, word in enumerate(words, 4):
         writer.put(word, job, i)
     parts, most = (writer.word("%counts", i, "i64") for i in (0, 1))
     there = writer.word("%team", 0, "i64")
     helpers = writer.do(f"call i64 @llvm.smin.i64(i64 {there}, i64 {most})")
-    given = f"ptr {job}, i64 {parts}, ptr @part, ptr {writer.at('%team', 1)}"
+    given = f"ptr {job}, i64 {parts}, ptr @part, ptr {writer.after('%team', 1)}"
     writer.line(f"call void @minijit_share({given}, i64 {helpers})")
     given = "ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team"
     text = DECLARED + parts_text(5) + writer.text(f"void @{name}({given}) #0")

@@ -60,7 +60,7 @@ class JobWriter(WordWriter):
 
     def helpers(self, job, change):
         """Change the number of workers that may look at a job, in one step."""
-        self.do(f"atomicrmw add ptr {self.at(job, 2)}, i64 {change} seq_cst")
+        self.do(f"atomicrmw add ptr {self.after(job, 2)}, i64 {change} seq_cst")
 
     def takes(self, box, old, new):
         """Whether what is in a box was `old`, and is `new` now, in one step."""
@@ -102,7 +102,7 @@ class JobWriter(WordWriter):
         self.line(f"call void @work(ptr {job})")
         with self.loop(None, "%helpers") as i:
             self.recall(self.word("%boxes", i), job, word)
-        looks, inside = self.cell(INDEX, "0"), self.at(job, 2)
+        looks, inside = self.cell(INDEX, "0"), self.after(job, 2)
         with self.repeat() as unless:
             left = self.do(f"load atomic i64, ptr {inside} acquire, align 8")
             unless(self.do(f"icmp ne i64 {left}, 0"))
@@ -118,7 +118,7 @@ class JobWriter(WordWriter):
         about, last = self.do("add i64 %n, 2"), self.do("add i64 %n, 3")
         numbers, boxes = self.word(job, about), self.word(job, last)
         count, helpers = (self.word(numbers, i, "i64") for i in (0, 1))
-        self.put(self.at(numbers, 2), job, about)
+        self.put(self.after(numbers, 2), job, about)
         self.put("%kernel", job, last)
         thread = self.do("call ptr @PyEval_SaveThread()")
         given = f"ptr {job}, i64 {count}, ptr %part, ptr {boxes}, i64 {helpers}"
@@ -199,7 +199,7 @@ def parts_text(count):
     writer = JobWriter()
     words = [writer.word("%job", i) for i in range(4, count + 5)]
     *pointers, ranges, kernel = words
-    own = writer.at(ranges, writer.do("mul i64 %i, 3"))
+    own = writer.after(ranges, writer.do("mul i64 %i, 3"))
     given = ", ".join(f"ptr {x}" for x in (*pointers, own))
     writer.line(f"call void {kernel}({given})")
     return writer.text("internal void @part(ptr %job, i64 %i)")
