@@ -1,8 +1,11 @@
 """stax: its layers against jax's, and the networks of people who use it."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from harness import refused
+from referee import together
 
 import minijit as mj
 import minijit.experimental.stax as stax
@@ -42,25 +45,49 @@ image; s.serial(s.Conv(4, (3, 3), padding="SAME"), s.BatchNorm(), s.Relu, \
 """.splitlines()
 
 
+def built(row, stax, jnp):
+    """-> (the shape of an input, `init` and `apply` of a layer)"""
+    text, layer = row.split("; ")
+    given = {"s": stax, "np_": jnp}
+    return eval(text, {"image": image}), *eval(layer, given)
+
+
+def drawn(shape):
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+@cache
+def asked():
+    """({row: jax's parameters and result}, {row: its shape})"""
+    import jax
+    from jax.example_libraries import stax
+
+    programs, shapes = {}, {}
+    for row in layers:
+        shape, init, apply = built(row, stax, jax.numpy)
+
+        def program(x, row=row, init=init, apply=apply):
+            shapes[row], params = init(jax.random.PRNGKey(4), x.shape)
+            return params, apply(params, x, rng=jax.random.PRNGKey(1))
+
+        programs[row] = program, drawn(shape)
+    return together(programs), shapes
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("row", layers)
 def test_layers_are_jax_s(row):
     jax = pytest.importorskip("jax")
-    theirs = pytest.importorskip("jax.example_libraries.stax")
-    text, layer = row.split("; ")
-    shape = eval(text, {"image": image})
-    init, apply = eval(layer, {"s": stax, "np_": jnp})
-    jax_init, jax_apply = eval(layer, {"s": theirs, "np_": jax.numpy})
+    wanted, shapes = asked()
+    shape, init, apply = built(row, stax, jnp)
     got, params = init(random.PRNGKey(4), shape)
-    want, jax_params = jax_init(jax.random.PRNGKey(4), shape)
-    assert tuple(got) == tuple(want)
-    leaves, jax_leaves = mj.tree.leaves(params), jax.tree.leaves(jax_params)
-    for a, b in zip(leaves, jax_leaves, strict=True):
+    assert tuple(got) == tuple(shapes[row])
+    jax_params, z = wanted[row]
+    leaves = mj.tree.leaves(params)
+    for a, b in zip(leaves, jax.tree.leaves(jax_params), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    y = apply(params, x, rng=random.PRNGKey(1))
-    z = jax_apply(jax_params, x, rng=jax.random.PRNGKey(1))
-    assert y.shape == z.shape and ("FanIn" in layer or y.shape == tuple(got))
+    y = apply(params, drawn(shape), rng=random.PRNGKey(1))
+    assert y.shape == z.shape and ("FanIn" in row or y.shape == tuple(got))
     np.testing.assert_allclose(y, z, rtol=2e-5, atol=2e-5)
 
 
