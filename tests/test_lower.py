@@ -261,6 +261,15 @@ def test_results_never_alias():
     assert len(program.constants) == 1
 
 
+@pytest.mark.parametrize("step, loaded", [(1, 0), (0, 0), (np.arange(4) ** 2, 1)])
+def test_integers_in_equal_steps_are_counted(step, loaded):
+    """Of frames that overlap each index was loaded, and kept in bounds."""
+    places = (np.arange(5)[:, None] * 3 - 2 + np.arange(4) * step).astype("int32")
+    count = lambda x: [prim.add(x, places), prim.mul(places, x)]
+    program = check(count, np.arange(20, dtype="int32").reshape(5, 4))
+    assert len(program.constants) == loaded
+
+
 def test_every_statement_at_the_top_is_a_kernel_or_a_call():
     program = lower(trace(softmax, floats(4, 8)))
     assert [type(s) for s in program.body] == [Kernel] * 4

@@ -15,15 +15,17 @@ EQUATIONS = [
     "bik,bkj->bij", "bik,kj->ibj", "bhik,bhkj->bihj", "bihk,bjhk->bhij",
 ]  # fmt: skip
 SIZES = dict(b=3, h=2, i=150, j=70, k=40)
+# Columns of a tile that are a vector, a half of one, and one number.
+NARROW = SIZES | dict(i=1001, j=13, k=530)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads, sizes", [(1, SIZES), (3, SIZES), (1, NARROW)])
 @pytest.mark.parametrize("equation", EQUATIONS)
-def test_products_in_parts(equation, threads, dtype, monkeypatch):
+def test_products_in_parts(equation, threads, sizes, dtype, monkeypatch):
     monkeypatch.setitem(config.values, "thread_time", 0)
     args = [
-        rng.integers(-4, 5, [SIZES[x] for x in part]).astype(dtype)
+        rng.integers(-4, 5, [sizes[x] for x in part]).astype(dtype)
         for part in equation.split("->")[0].split(",")
     ]
     with mj.enable_x64(True), config.override("cpu_threads", threads):

@@ -40,6 +40,9 @@ CASES = {
     "beside a total": (lambda x: jnp.exp(x[:, 0]) * x.sum(-1), floats(70, 9)),
     "distances": (lambda x, y: jnp.exp(-((x[:, None] - y) ** 2).sum(-1)),
                   floats(30, 9), floats(20, 9)),
+    "a running total": (lambda x: jnp.cumsum(jnp.exp(x), -1), floats(5, 150)),
+    "backwards": (lambda x: jnp.cumsum(jnp.tanh(x)[:, ::-1], -1), floats(7, 20)),
+    "a long one": (lambda x: jnp.cumsum(jnp.sin(x) - x), floats(300)),
 }  # fmt: skip
 
 

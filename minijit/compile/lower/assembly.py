@@ -8,6 +8,8 @@
 """
 
 import itertools
+import operator
+from functools import partial, reduce
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from ...trace.array import ShapedArray, to_numpy
 from ...trace.jaxprs.jaxpr import Eqn, Literal, Var
 from ..decisions import decisions_of, in_bounds, with_notes
 from ..loops.buffers import Buffer
+from ..loops.expressions import as_index, op
 from ..loops.graphs import substitute
 from ..loops.statements import Kernel, Program, after_pass, nested, program_expressions
 from ..pipeline import expansions, other_walks, program_passes
@@ -28,15 +31,19 @@ class Arrays:
       buffers: one for each variable that is in memory.
       constants: pairs (buffer, NumPy array).
       inputs, outputs, temps: as in `Program`.
+      steps: {buffer of a constant that is in no memory: (first number, steps)}.
     """
 
     def __init__(self, walk, stored, consts):
         jaxpr = walk.jaxpr
-        self.buffers, self.constants = {}, []
+        self.buffers, self.constants, self.steps = {}, [], {}
         self.add("in", jaxpr.invars)
         for var, value in zip(jaxpr.constvars, consts, strict=True):
             if var in walk.readers:
-                self.constant(var, value)
+                calls = any(group.make for group in walk.readers[var])
+                buffer = self.constant(var, value)
+                if not calls and (found := equal_steps(self.constants[-1][1])):
+                    self.steps[buffer], _ = found, self.constants.pop()
         self.add("out", jaxpr.outvars)
         self.temps = self.add("t", stored)
         self.inputs = tuple(self.buffers[v] for v in jaxpr.invars)
@@ -60,6 +67,19 @@ class Arrays:
             pair = self.buffers[atom], constant_array(value, aval)
             self.constants.append(pair)
         return self.buffers[atom]
+
+
+def equal_steps(array):
+    """(the first one, the step along each axis) of integers that grow by equal steps,
+    None of others.  Kernels compute such a constant, and know in which bounds it is."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize > 4 or not array.size:
+        return None
+    places = np.indices(array.shape, sparse=True)
+    after = (array.take(min(1, p.size - 1), d).flat[0] for d, p in enumerate(places))
+    first = int(array.flat[0])
+    steps = [int(x) - first for x in after]
+    equal = np.array_equal(array, sum(map(operator.mul, places, steps), first))
+    return (first, steps) if equal else None
 
 
 def with_own_results(jaxpr):
@@ -120,7 +140,7 @@ def assemble(walk, consts, name, notes):
         if group.make:
             steps[group] = group.make(arrays, eqns)
         else:
-            nest = loop_nest(walk, group, arrays.buffers)
+            nest = loop_nest(walk, group, arrays)
             steps[group] = Kernel(next(names), nest, eqns)
     program = Program(
         name=name,
@@ -140,12 +160,21 @@ def assemble(walk, consts, name, notes):
     return with_notes(program, notes)
 
 
-def loop_nest(walk, group, buffers):
+def loop_nest(walk, group, arrays):
     """The stores of a group inside its loops, with an answer for each question."""
-    known = {}
+    known, buffers = {}, arrays.buffers
+
+    def answer(expr):
+        found = walk.answer(expr, group, buffers)
+        if getattr(found, "buffer", None) not in arrays.steps:
+            return found
+        first, steps = arrays.steps[found.buffer]
+        each = map(partial(op, "mul"), found.index, map(as_index, steps))
+        place = reduce(partial(op, "add"), each, as_index(first))
+        return op("convert", place, dtype=found.dtype)
 
     def answered(exprs):
-        return substitute(exprs, lambda e: walk.answer(e, group, buffers), known)
+        return substitute(exprs, answer, known)
 
     stores = reversed(group.stores)
     own = lambda buffer: buffers.get(buffer, buffer)

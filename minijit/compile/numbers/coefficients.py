@@ -88,14 +88,14 @@ CBRT = (
     -1.88497979543377169875, 1.87595182427177009643,
 )  # fmt: skip
 
-# erf near zero: erf(x) / x - 1 in x**2, up to 0.93 (N. Juffa's, 2015).
+# erf near zero: erf(x) / x - 1 in x**2, up to 0.5 (N. Juffa's, 2015).
 ERF32 = (
     -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
     1.28379166e-1,
 )  # fmt: skip
 
 # Quotients of polynomials for float32, fitted to the relative error by least squares
-# whose weights grow where it is large.  erf(x) / x in x**2, from there up to 3.92.
+# whose weights grow where it is large.  erf(x) / x in x**2, up to 3.92.
 ERF_ABOVE32 = (
     2.047060434051673e-06, 0.000285356625681743, 0.0037848311476409435,
     0.05280708521604538, 0.19084897637367249, 1.1283791065216064,

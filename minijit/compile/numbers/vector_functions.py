@@ -171,13 +171,11 @@ integer_remainder = scalar_forms["rem"]
 
 
 def erf32(x):
-    """A polynomial near zero, then a quotient of two, up to where the result is 1."""
-    size = limited(abs(x), 0.0, 3.92)
-    z = size * size
-    small = muladd(polynomial(z, *ERF32), size, size)
-    large = size * (polynomial(z, *ERF_ABOVE32) / polynomial(z, *ERF_BELOW32))
-    large = where(large > 1.0, 1.0, large)
-    return copysign(where(size < 0.927734375, small, large), x)
+    """A quotient of two polynomials, up to where the result is 1."""
+    x = limited(x, -3.92, 3.92)
+    z = x * x
+    result = x * (polynomial(z, *ERF_ABOVE32) / polynomial(z, *ERF_BELOW32))
+    return limited(result, -1.0, 1.0)
 
 
 def bessel32(x, n):

@@ -108,10 +108,10 @@ def waited_for(body, waits):
 
 
 def running_totals(loop):
-    """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
+    """A `Start` for each Reduce of which a loop of kind `scan` is the outermost."""
     if loop.axis.kind != "scan":
         return []
-    return [Start(e) for e in totals_in(loop.body) if loop.axis in e.axes]
+    return [Start(e) for e in totals_in(loop.body) if e.axes[0] is loop.axis]
 
 
 def without_guards(body):

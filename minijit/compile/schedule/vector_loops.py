@@ -148,6 +148,8 @@ def with_aside(axis, values, body, length):
     there = Renamer({axis: op("add", start, first)})(values)
     fill = map(Store, sides, [(first,)] * len(sides), there)
     names = dict(zip(values, (Load(side, (second,)) for side in sides), strict=True))
+    running = [total for total in totals_in(body) if axis in total.axes]
+    names |= {t: Reduce(t.op, (block, second), t.bodies) for t in running}
     done = replaced(body, (names | {axis: op("add", start, second)}).get)
     return For(block, (For(first, tuple(fill)), For(second, done)))
 
@@ -172,19 +174,22 @@ def with_functions_aside(body):
 def functions_aside(loop):
     """An innermost loop with what is long before it, a block at a time, or None.
 
-    That is where it stores at places that an array says, one after the other.
+    That is where each step goes on from the one before, or stores at a place that an
+    array says.
     """
     if [s for s in statements([loop]) if isinstance(s, For)] != [loop]:
         return None
-    axis, length = loop.axis, ASIDE
-    stores = stores_in(loop.body)
-    if not isinstance(axis.extent, int) or axis.extent <= length:
+    axis, stores = loop.axis, stores_in(loop.body)
+    few = config.fusion.fewest_totals
+    if not isinstance(axis.extent, int) or axis.extent < few:
         return None
-    if not any(math.isnan(strides_of(s).get(axis, 0)) for s in stores):
+    apart = any(math.isnan(strides_of(s).get(axis, 0)) for s in stores)
+    if axis.kind != "scan" and not apart:
         return None
     values = long_before(expressions(loop.body), axis, stored_in(loop.body))
     if not values:
         return None
+    length = min(ASIDE, axis.extent)
     noted("functions aside", functions=len(values), elements=length)
     return (with_aside(axis, values, loop.body, length),)
 
@@ -202,7 +207,7 @@ def long_before(exprs, axis, stored):
         # It is computed for all steps, those too that a condition keeps from storing.
         if is_long(expr, inside) and free and all(map(is_within, loads)):
             found[expr] = None
-        elif type(expr) is not Reduce:  # Whose terms are of loops within.
+        elif type(expr) is not Reduce or axis in expr.axes:  # Else of loops within.
             todo += expr.children()
     return list(found)
 

@@ -214,14 +214,14 @@ class TileWriter(ProductWriter):
                         otherwise()
                         self.low_or_high(low, 2, given)
                     with self.branch(is_part):
-                        self.store_part(outs, height, masks, turn)
+                        self.store_part(outs, height, width, turn)
 
     def is_part(self, height, width, turn):
         """Whether a tile's totals are not yet what is stored, or not all of them."""
-        size = self.do(f"mul i64 {height}, {width}")
-        part = self.do(f"icmp ne i64 {size}, {self.rows * self.width}")
-        later = self.do(f"icmp sgt i64 {turn}, 0")
-        return self.do(f"or i1 {part}, {later}")
+        part = self.do(f"icmp ne i64 {height}, {self.rows}")
+        for number in (self.do(f"urem i64 {width}, {self.lanes}"), turn):
+            part = self.do(f"or i1 {part}, {self.do(f'icmp sgt i64 {number}, 0')}")
+        return part
 
     def low_or_high(self, low, vectors, given):
         """A tile of as few rows as will do, and so many vectors."""
@@ -271,19 +271,30 @@ class TileWriter(ProductWriter):
                 where = self.at(start, (far, i), (self.lanes, v))
                 self.line(f"store {self.vector} {value}, ptr {where}, align 4")
 
-    def store_part(self, out, height, masks, turn):
-        """Store those totals that are in the matrix, added to what is there already."""
-        word, lanes = f"llvm.masked.store.{self.suffix}.p0", f"<{self.lanes} x i1>"
-        self.declared[f"declare void @{word}({self.vector}, ptr, i32, {lanes})"] = None
+    def store_part(self, out, height, width, turn):
+        """Store those totals that are in the matrix, added to what is there already.
+
+        Of a row that is by halves: some machines take twenty cycles to store a vector
+        under a mask.
+        """
         with self.loop(None, height) as i:
-            for v, mask in enumerate(masks):
-                where = self.at("%sums", (i, self.width), (self.lanes, v))
-                total = self.slot(self.vector, self.load_whole(where))
-                where = self.at(out, (i, "%out_row"), (self.lanes, v))
-                with self.branch(self.do(f"icmp sgt i64 {turn}, 0")):
-                    self.add(total, self.load_masked(where, mask))
-                given = f"{self.vector} {self.get(total)}, ptr {where}, i32 4"
-                self.line(f"call void @{word}({given}, {lanes} {mask})")
+            done, size = self.slot("i64", 0), self.width
+            while size:
+                some = self.do(f"and i64 {width}, {size}")
+                kind = f"<{size} x {self.kind}>"
+                with self.branch(self.do(f"icmp ne i64 {some}, 0")):
+                    first = self.get(done)
+                    where = self.at("%sums", (i, self.width), (first, 1))
+                    there = self.at(out, (i, "%out_row"), (first, 1))
+                    value = self.do(f"load {kind}, ptr {where}, align 4")
+                    total = self.slot(kind, value)
+                    with self.branch(self.do(f"icmp sgt i64 {turn}, 0")):
+                        before = self.do(f"load {kind}, ptr {there}, align 4")
+                        more = self.do(f"fadd {kind} {self.get(total)}, {before}")
+                        self.set(total, more)
+                    self.line(f"store {kind} {self.get(total)}, ptr {there}, align 4")
+                    self.set(done, self.do(f"add i64 {first}, {size}"))
+                size //= 2
 
     def step(self, i, lefts, right, sums):
         """One number of each row, times a row of the right factor."""
