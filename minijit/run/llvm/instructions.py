@@ -16,23 +16,50 @@ from ...compile.loops.scalars import BOOL, UINT16, dtype_bounds
 from .text import instructions
 from .types import kind_of, register_type
 
-FLOAT16 = np.dtype("float16")
+FLOAT16, FLOAT32, FLOAT64 = map(np.dtype, ("float16", "float32", "float64"))
 
 
 def on_integers(signed, unsigned=None):
     """The row of an operation of integers and bools; by their sign, if that matters."""
 
     def row(writer, name, expr, values):
+        kind = writer.type(expr.dtype)
+        if name in divisions and kind[0] == "<" and is_exact_in_floats(expr):
+            return divided(writer, name, expr, values)
         # What is never negative is divided faster.
         natural = name in divisions and all(x.bounds[0] >= 0 for x in expr.args)
         word = unsigned if expr.dtype.kind == "u" or natural else signed
-        given = f"{writer.type(expr.dtype)} {', '.join(values)}"
-        return writer.do(f"{word or signed} {given}")
+        return writer.do(f"{word or signed} {kind} {', '.join(values)}")
 
     return row
 
 
 divisions = {"machine_div", "machine_rem"}
+
+
+def is_exact_in_floats(expr):
+    """Whether integers are divided as floats where they are a vector.
+
+    Processors divide one integer at a time.  By a known number LLVM multiplies.
+    """
+    return expr.dtype.itemsize <= 4 and type(expr.args[1]) is not Const
+
+
+def divided(writer, name, expr, values):
+    """A quotient of floats, cut off: none is rounded to an integer that it is not, for
+    they have twice as many bits as the integers, or half as many again."""
+    short, sign = expr.dtype.itemsize < 4, "u" if expr.dtype.kind == "u" else "s"
+    middle = writer.type(np.dtype("int32"))
+    kind, wide = writer.type(expr.dtype), writer.type(FLOAT32 if short else FLOAT64)
+    x, y = (writer.do(f"{sign}itofp {kind} {v} to {wide}") for v in values)
+    found = writer.do(f"fdiv {wide} {x}, {y}")
+    found = writer.do(f"fpto{sign}i {wide} {found} to {middle}")
+    if short:
+        found = writer.do(f"trunc {middle} {found} to {kind}")
+    if name == "machine_div":
+        return found
+    less = writer.do(f"mul {kind} {found}, {values[1]}")
+    return writer.do(f"sub {kind} {values[0]}, {less}")
 
 
 def negate(writer, name, expr, values):

@@ -263,6 +263,7 @@ def stays_scalar(key):
     if (form := form_of(*key)) is None:
         return name in c_functions or name in divisions and dtype.kind in "iu"
     inside = (e for e in postorder([form[1]]) if isinstance(e, Op))
+    inside = (e for e in inside if e.name not in divisions or e.dtype.itemsize == 8)
     return any(stays_scalar(key_of(e)) for e in inside)
 
 
