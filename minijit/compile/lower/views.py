@@ -30,10 +30,12 @@ def moved(view, shape, where):
     Args:
       where: function of an index of that array: the index of the view.
     """
+    if 0 in shape:
+        return None
     axes = tuple(map(Axis, shape))
     terms = joined_digits(linear(*zip(where(axes), view.strides, strict=True)))
     offset = view.offset + terms.pop(ONE, 0)
-    if 0 in shape or not terms.keys() <= {*axes}:
+    if not terms.keys() <= {*axes}:
         return None
     # A step along an axis of one element means nothing.
     strides = tuple(1 if a.extent == 1 else terms.get(a, 0) for a in axes)
