@@ -154,10 +154,11 @@ def test_what_a_matrix_is():
 
 @pytest.mark.parametrize("columns, order", [(5, "ba"), (1, "ab")])
 def test_a_result_by_columns_is_that_of_the_transposes(columns, order):
-    a, b, c = (SimpleNamespace(base=name, offset=0) for name in "abc")
+    a, b, c = (SimpleNamespace(buffer=name, offset=0) for name in "abc")
     row, column, total = Line(3, 4, 0, 1), Line(columns, 0, 1, 3), Line(4, 1, 5, 0)
     factors, result = call_views(Plan(0, [], row, column, total), a, b, c)
-    assert "".join(factor.base for factor in factors) == order and result.base == "c"
+    assert "".join(factor.buffer for factor in factors) == order
+    assert result.buffer == "c"
 
 
 def test_small_products_and_vectors_are_loops():

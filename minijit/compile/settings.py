@@ -162,7 +162,7 @@ class Settings:
     most_nodes: int = 128
 
     def __post_init__(self):
-        for field in fields(self):
+        for field in fields(Settings):
             value, kind = getattr(self, field.name), type(field.default)
             right = isinstance(value, (kind, int)) and (
                 isinstance(value, bool) == (kind is bool)

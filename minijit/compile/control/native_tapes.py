@@ -10,9 +10,9 @@ from ...trace.array import ShapedArray
 from ...transform.control_flow.batching import every_p
 from ...transform.control_flow.tape_rules import zero_p
 from ...transform.control_flow.unions_and_tapes import Tape, Union, inject_p, project_p
-from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..lower.calls import add_call, whole_atom
 from ..lower.walk import Statements
+from ..memory.overwriting import carry_positions
 from ..pipeline import row_choosers
 from .native_loops import driven_from_python
 from .obstacles import call_obstacles, is_native, native_types
@@ -54,11 +54,9 @@ def is_array(eqn):
 
 def carry_avals(eqn):
     """The types of what a loop carries."""
-    params, avals = eqn.params, [v.aval for v in eqn.outvars]
-    if eqn.primitive is while_p:
-        given = params["cond_nconsts"] + params["body_nconsts"]
-        return avals[: len(eqn.invars) - given]
-    return avals[: params["num_carry"]] if eqn.primitive is scan_p else []
+    find = carry_positions.get(eqn.primitive)
+    count = find(len(eqn.invars), **eqn.params)[1] if find else 0
+    return [v.aval for v in eqn.outvars[:count]]
 
 
 def lower_union(walk, eqn):

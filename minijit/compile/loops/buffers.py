@@ -55,7 +55,8 @@ class Buffer:
 class View:
     """Some elements of a buffer, as an array: NumPy's strides, in elements.
 
-    The offset is an expression where it changes with the steps of a loop.
+    The offset is an expression where it changes with the steps of a loop.  As long as
+    there are no buffers, a variable is in the place of one.
     """
 
     buffer: Buffer

@@ -6,7 +6,7 @@
 A call takes arrays and not elements, so that its operands are materialised.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from ...trace.jaxprs.jaxpr import Var
@@ -18,22 +18,12 @@ from ..simplify.shapes import row_major
 from .walk import Statements, fallbacks, lower, lower_rules, row_of
 
 
-@dataclass(frozen=True)
-class Strided:
-    """Elements of a variable (or the one of a literal) as NumPy would stride them."""
-
-    base: object
-    shape: tuple
-    strides: tuple
-    offset: int = 0
-
-
 def whole_atom(atom):
-    """All of a variable or literal as a view."""
-    return Strided(atom, atom.aval.shape, row_major(atom.aval.shape))
+    """All of a variable or literal as a `View`, until there are buffers."""
+    return View(atom, atom.aval.shape, row_major(atom.aval.shape))
 
 
-# How a routine that knows strides takes an operand: (walk, atom) -> `Strided`.
+# How a routine that knows strides takes an operand: (walk, atom) -> `View`.
 operand_views = {"strided": lambda walk, atom: whole_atom(atom)}
 
 
@@ -41,18 +31,18 @@ def add_call(walk, eqns, routine, inputs, attrs, results=None):
     """Have a call make all results of the last one of some equations.
 
     Args:
-      inputs: for each input a `Strided`.
-      results: for each result a `Strided`, if it is not simply all of it.
+      inputs: for each input a `View` of a variable.
+      results: for each result a `View`, if it is not simply all of it.
     """
     group, inputs = walk.groups.new(), tuple(inputs)
     results = results or tuple(map(whole_atom, eqns[-1].outvars))
     group.make = partial(make_call, routine, inputs, results, attrs)
     group.eqns |= dict.fromkeys(eqns)
     for view in inputs:
-        if isinstance(view.base, Var):
-            walk.readers[view.base].setdefault(group, {})
-            walk.stored.setdefault(view.base, ("call", f"{routine} reads it"))
-    for var in (view.base for view in results):
+        if isinstance(view.buffer, Var):
+            walk.readers[view.buffer].setdefault(group, {})
+            walk.stored.setdefault(view.buffer, ("call", f"{routine} reads it"))
+    for var in (view.buffer for view in results):
         walk.stored.setdefault(var, ("call", f"{routine} writes it"))
         walk.groups.precede(group, walk.readers[var])
 
@@ -63,11 +53,11 @@ def make_call(routine, inputs, results, attrs, arrays, eqns):
     return Call(routine, *map(tuple, views), attrs, eqns)
 
 
-def as_view(arrays, strided):
-    """A `Strided` of a variable as a `View` of its buffer; a literal gets a buffer."""
-    base = strided.base
-    buffer = arrays.buffers.get(base) or arrays.constant(base, base.val)
-    return View(buffer, strided.shape, strided.strides, strided.offset)
+def as_view(arrays, view):
+    """A view of a variable as one of its buffer; a literal gets a buffer."""
+    atom = view.buffer
+    buffer = arrays.buffers.get(atom) or arrays.constant(atom, atom.val)
+    return replace(view, buffer=buffer)
 
 
 def add_nest(walk, eqn, var, statement, axes):

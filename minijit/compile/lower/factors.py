@@ -14,10 +14,10 @@ from ...trace import primitives as prim
 from ...trace.jaxprs.jaxpr import Eqn, Var
 from ...transform.equations import everywhere, written_out
 from ..decisions import loop_rules, noted
+from ..loops.buffers import View
 from ..loops.scalars import FLOAT32, wide_dtype
 from ..pipeline import expansions
 from ..settings import config
-from .calls import Strided
 
 
 class Dims(NamedTuple):
@@ -129,7 +129,7 @@ def choose(plan_of, lhs, rhs, out, dims):
             order = None
             if copied:
                 order, strides = packed(view, d, theirs, mine)
-                view = Strided(None, view.shape, strides)
+                view = View(None, view.shape, strides)
                 extra += cost_of_copy(math.prod(view.shape))
             views.append(view)
             copies.append(order)

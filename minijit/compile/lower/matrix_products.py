@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 from ...trace import primitives as prim
 from ..decisions import loop_rules, noted
+from ..loops.buffers import View
 from ..pipeline import row_choosers
 from ..settings import config
-from .calls import Strided, add_call, whole_atom
+from .calls import add_call, whole_atom
 from .factors import choose, cost_of_copy, dot_dims, is_half_product, is_large, packing
 from .views import Within, answer_within, in_asked_order, strided, undone
 from .walk import Elements, Statements, lower_rules, row_of
@@ -44,7 +45,7 @@ def matrices(loops, view, which, first, second):
     # The step along an axis of one element means nothing; gemm wants it to be 1.
     steps = tuple(step if size > 1 else 1 for size, step in spanned)
     shape = tuple(size for size, _ in spanned)
-    return Strided(view.base, shape, steps, view.offset)
+    return View(view.buffer, shape, steps, view.offset)
 
 
 def wanted_order(walk, eqn):
@@ -55,7 +56,7 @@ def wanted_order(walk, eqn):
     within = in_asked_order(walk, out)
     if within and is_worth_it(walk, eqn, within):
         moved, = within.chain
-        walk.made_by[within.view.base] = moved
+        walk.made_by[within.view.buffer] = moved
 
 
 def is_taken_whole(walk, var):
@@ -91,7 +92,7 @@ def lower_product(walk, eqn):
         if order is not None:
             packings.append(packing(walk, eqn.invars[i], order))
             copy = packings[-1].outvars[0]
-            views[i] = Strided(copy, views[i].shape, choice.views[i].strides)
+            views[i] = View(copy, views[i].shape, choice.views[i].strides)
     if var in walk.within:
         answer_within(walk, var, within)
     copies, rule = len(packings), "copied factors" if packings else "as it lies"
@@ -135,7 +136,7 @@ def lines(lhs, rhs, out, dims):
     """The axes of a product: lists of `Line`s (batch, rows, columns, sums).
 
     Args:
-      lhs, rhs, out: `Strided`; dims: the `Dims` of both factors.
+      lhs, rhs, out: `View`s; dims: the `Dims` of both factors.
     """
     left, right = dims
     # The result has the batch first, then rows, then columns.
@@ -201,7 +202,7 @@ def plan_of(*views):
 
 
 def call_views(plan, lhs, rhs, out):
-    """The two factors, and the result, of a call as `Strided`s."""
+    """The two factors, and the result, of a call as `View`s."""
     _, loops, row, column, sum_ = plan
     left, right = (lhs, "lhs", row, sum_), (rhs, "rhs", sum_, column)
     result = out, "out", row, column

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from ...trace import primitives as prim
 from ...trace.jaxprs.jaxpr import Eqn, Var
+from ..loops.buffers import View
 from ..loops.expressions import Axis
 from ..loops.index_rules import ONE, joined_digits, linear
-from .calls import Strided, operand_views, whole_atom
+from .calls import operand_views, whole_atom
 from .elements import reshaped_index
 from .walk import At, Operand, lower_rules
 
@@ -39,7 +40,7 @@ def moved(view, shape, where):
         return None
     # A step along an axis of one element means nothing.
     strides = tuple(1 if a.extent == 1 else terms.get(a, 0) for a in axes)
-    return Strided(view.base, shape, strides, offset)
+    return View(view.buffer, shape, strides, offset)
 
 
 def moved_by(eqn, view):
@@ -56,7 +57,7 @@ def strided(walk, atom):
         atom, = chain[-1].invars
     view = whole(walk, atom)
     for eqn in reversed(chain):
-        view = isinstance(view.base, Var) and moved_by(eqn, view)
+        view = isinstance(view.buffer, Var) and moved_by(eqn, view)
         # What is no view starts anew, as a variable with a buffer of its own.
         view = view or whole(walk, *eqn.outvars)
     return view
@@ -103,11 +104,11 @@ class Within:
     """Where the elements of a variable are that has no buffer: in another one's.
 
     Attributes:
-      view: all of the variable, as a `Strided` of that other one.
+      view: all of the variable, as a `View` of that other one.
       chain: the layout equations from the variable to the other one, the last first.
     """
 
-    view: Strided
+    view: View
     chain: tuple
 
     def index(self, index):
@@ -142,7 +143,7 @@ def in_asked_order(walk, out):
 
 def answer_within(walk, var, within):
     """Answer what was asked of a variable by elements of the one it lies in."""
-    base = within.view.base
+    base = within.view.buffer
     for group, indices in walk.readers.pop(var, {}).items():
         group.reads = group.reads - {var} | {base}
         for index in indices:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..loops.expressions import Const, Expr, Load, Op
 from ..loops.graphs import nothing, postorder
-from ..loops.statements import For, If, Store
+from ..loops.statements import If, Store, changed
 
 # By the kind of a number's dtype, the operations in which it may be an argument.
 offsets = {"i": {"add", "sub", "lt", "le", "gt", "ge", "eq", "ne", "select"}}
@@ -76,19 +76,15 @@ class Lifter:
         return self.argument(expr) if lifted else expr
 
     def block(self, body):
-        return tuple(map(self.statement, body))
+        return changed(body, self.statement)
 
     def statement(self, stmt):
-        match stmt:
-            case Store():
-                index = tuple(self.index(self.expr(i)) for i in stmt.index)
-                return replace(stmt, index=index, value=self.expr(stmt.value))
-            case For():
-                return replace(stmt, body=self.block(stmt.body))
-            case If():
-                then, otherwise = self.block(stmt.then), self.block(stmt.otherwise)
-                return If(self.expr(stmt.pred), then, otherwise)
-        raise TypeError(f"no statement of a kernel: {stmt!r}")
+        if isinstance(stmt, If):
+            return (If(self.expr(stmt.pred), *map(self.block, stmt.bodies())),)
+        if not isinstance(stmt, Store):
+            return None
+        index = tuple(self.index(self.expr(i)) for i in stmt.index)
+        return (replace(stmt, index=index, value=self.expr(stmt.value)),)
 
 
 def lift(kernel, kinds):

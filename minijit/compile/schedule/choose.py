@@ -10,7 +10,7 @@ same ways were measured before (`minijit.tune`), the fastest one is taken.
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from ..decisions import in_bounds, loop_rules, noted
 from ..loops.check import LoopTypeError, check_program
@@ -42,14 +42,10 @@ class Choosing(Settings):
 
     chooser: object = None
 
-    def __post_init__(self):
-        """They are those of `Settings`, which were checked."""
-
     @classmethod
     def by(cls, chooser, settings):
         """Some settings, with another chooser."""
-        return cls(**{f.name: getattr(settings, f.name) for f in fields(Settings)},
-                   chooser=chooser)  # fmt: skip
+        return cls(**vars(settings) | {"chooser": chooser})
 
 
 def scheduled(program):

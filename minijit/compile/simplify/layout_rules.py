@@ -46,17 +46,12 @@ def reshapes(s, out, x, *, new_sizes, dimensions):
 
 def in_same_order(s, x):
     """(what x is a reshape of, the `dimensions` of that reshape), or (None, None)."""
-    for primitive in (prim.reshape_p, prim.squeeze_p, prim.broadcast_in_dim_p):
-        eqn = s.maker(x, primitive)
-        if eqn is None:
-            continue
-        origin = eqn.invars[0]
-        dims = eqn.params.get("broadcast_dimensions", ())
-        if origin.aval.size == x.aval.size and list(dims) == sorted(dims):
-            return origin, eqn.params.get("dimensions") if primitive is (
-                prim.reshape_p
-            ) else None
-    return None, None
+    reshape = s.maker(x, prim.reshape_p)
+    eqn = reshape or s.maker(x, prim.squeeze_p) or s.maker(x, prim.broadcast_in_dim_p)
+    dims = eqn.params.get("broadcast_dimensions", ()) if eqn else ()
+    if not eqn or eqn.invars[0].aval.size != x.aval.size or list(dims) != sorted(dims):
+        return None, None
+    return eqn.invars[0], reshape and reshape.params["dimensions"]
 
 
 def squeezes(s, out, x, *, dimensions):
