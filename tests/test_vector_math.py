@@ -32,11 +32,11 @@ def as_numpy(name):
 functions = {
     name: (as_numpy(name), 1.5, 2.5)
     for name in """
-    exp exp2 expm1 log log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh
-    cbrt
+    exp exp2 expm1 log log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh cbrt
     """.split()
 }
 functions |= {
+    "tanh": (np.tanh, 6.0, 2.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.6, 1.6),
     "logistic": (lambda x: 1 / (1 + np.exp(-x)), 3.0, 3.0),
     "erf": (scipy_special.erf, 6.0, None),

@@ -152,8 +152,9 @@ def copysign(x, y):
 
 
 def limited(x, low, high):
-    """x within low..high; a NaN stays one."""
-    return where(x < low, low, where(x > high, high, x))
+    """x within low..high; a NaN stays one.  Each choice is one instruction."""
+    x = where(x > high, high, x)
+    return where(x < low, low, x)
 
 
 def polynomial(x, *coefficients):

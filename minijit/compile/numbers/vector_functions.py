@@ -219,30 +219,32 @@ def erfc(x, dtype):
     return where(is_nan(x), x, result)
 
 
-def stirling(z):
-    """log gamma(z) for z from 10 on."""
-    w = 1.0 / (z * z)
-    terms = 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12
-    series = polynomial(w, *terms) / z + 0.5 * math.log(2 * math.pi)
-    return muladd(z - 0.5, z.apply("log") - 1.0, series - 0.5)
-
-
 def lgamma(x):
-    """Steps of one to where a polynomial is; from 10 on a series; reflection."""
+    """Steps of one to where a polynomial is; from 7 on Stirling's series; reflection.
+
+    One division and one logarithm serve both.
+    """
     size = abs(x)
+    far = size >= 7.0
     z, product = size, x.like(1.0)
-    for _ in range(8):
-        above = (z >= 2.7) & (size < 10.0)
+    for _ in range(5):
+        above = (z >= 2.7) & ~far
         z = where(above, z - 1.0, z)
         product = where(above, product * z, product)
     below = z < 0.7
-    logarithm = where(below, z, product).apply("log")
-    logarithm = where(below, -logarithm, logarithm)
+    logarithm = where(far, size, where(below, z, product)).apply("log")
     z = where(below, z + 1.0, z)
-    near = polynomial((z - 1.375) / (z + 1.375), *LGAMMA) * ((z - 1.0) * (z - 2.0))
-    result = where(size < 10.0, near + logarithm, stirling(size))
+    ratio = where(far, 1.0, z - 1.375) / where(far, size, z + 1.375)
+    near = polynomial(ratio, *LGAMMA) * ((z - 1.0) * (z - 2.0))
+    near = near + where(below, -logarithm, logarithm)
+    terms = 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12
+    series = polynomial(ratio * ratio, *terms) * ratio + 0.5 * math.log(2 * math.pi)
+    series = muladd(size - 0.5, logarithm - 1.0, series - 0.5)
+    result = where(far, series, near)
     part = (x - x.apply("round_even")) * math.pi
-    mirrored = (math.pi / abs(x * part.apply("sin"))).apply("log") - result
+    sine = [(-1) ** (n // 2) / math.factorial(n) for n in range(19, 0, -2)]
+    sine = part * polynomial(part * part, *sine)
+    mirrored = math.log(math.pi) - abs(x * sine).apply("log") - result
     result = where(x < 0.0, mirrored, result)
     pole = ((x <= 0.0) & x.apply("floor").is_(x)) | size.is_(INF)
     return where(pole, INF, result)
