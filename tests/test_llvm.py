@@ -159,18 +159,24 @@ def test_every_16_bit_float_is_read_and_written(name, monkeypatch):
 
 
 @pytest.mark.chapter(24)
-@pytest.mark.parametrize(("name", "rounding"), [
-    ("float16", "fptrunc"), ("bfloat16", "fcmp une"),
+@pytest.mark.parametrize(("name", "rounding", "lacks"), [
+    ("float16", "fptrunc|icmp uge", ()), ("float16", "icmp uge", ("float16",)),
+    ("bfloat16", "fcmp une", ()),
 ])  # fmt: skip
-def test_what_is_stored_is_rounded_once(name, rounding):
+def test_what_is_stored_is_rounded_once(monkeypatch, name, rounding, lacks):
     """The bits of the last result were at hand, and found anew from the float32."""
+    # As on a machine without instructions for what it `lacks`.
+    has = lambda dtype: dtype.name not in lacks and converts(dtype)
+    monkeypatch.setattr(llvm_functions, "converts", has)
+    mj.clear_caches()
     f = lambda x, y: x * y + y
     x = jnp.linspace(-3, 3, 4096, dtype=name)
     text = mj.jit(f).lower(x, x).compile().as_text("llvm")
     text = text[text.index("define void @kernel") :].partition("\n}")[0]
-    assert text.count(rounding) == 2
+    assert len(re.findall(rounding, text)) == 2
     copied = mj.jit(lambda x: jnp.concatenate([x, x])).lower(x).compile()
-    assert rounding not in copied.as_text("llvm").partition("define void @kernel")[2]
+    copies = copied.as_text("llvm").partition("define void @kernel")[2]
+    assert not re.search(rounding, copies)
 
 
 def test_float16s_are_vectors_of_16_bits():
@@ -201,7 +207,7 @@ def test_single_float16s_are_compared_by_their_bits(name):
     zeros = (x == 0) & (y == 0)
     signs = sign(np.signbit(x), np.signbit(y))
     assert np.array_equal(np.signbit(found)[zeros], signs[zeros])
-    assert (f"llvm.s{name}.i16" in ir(f, *args)) == converts(half)
+    assert f"llvm.s{name}.i16" in ir(f, *args)
 
 
 def test_next_numbers():
