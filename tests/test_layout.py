@@ -128,6 +128,14 @@ def test_products_of_few_columns_are_several_of_many():
     assert call.outputs[0].shape[-1] == 128
 
 
+def test_a_factor_is_copied_where_each_call_would_put_the_other_in_order():
+    """166 products of 3 rows: 1.7 of JAX's time in an image's gradient, now .8."""
+    program = check(lambda x, w: jnp.einsum("ikc,jk->icj", x, w),
+                    floats(166, 166, 3), floats(83, 166))  # fmt: skip
+    assert counts(program) == (1, 1)
+    assert [v.shape for v in program.calls[0].outputs] == [(498, 83)]
+
+
 def test_only_sums_that_no_view_merges_are_copied():
     x, y = floats(3, 4, 5), floats(3, 5, 4)
     program = check(lambda x, y: dot(x, y, ((0, 2), (0, 1))), x, y)

@@ -27,6 +27,8 @@ from .factors import choose, cost_of_copy, dot_dims, is_half_product, is_large, 
 from .views import Within, answer_within, in_asked_order, strided, undone
 from .walk import Elements, Statements, lower_rules, row_of
 
+# As many multiplications take as long as a routine's own copy of a number.
+ORDERED = 16
 costs = ("copy_cost", "kernel_cost", "call_cost", "product_cost")
 loop_rules |= {
     "as it lies": (True, "a routine takes both factors as they lie", *costs),
@@ -196,6 +198,8 @@ def plan_of(*views):
             across, along = (row, column) if column.out == 1 else (column, row)
             lanes = -(-along.size // limits.fewest_lanes) * limits.fewest_lanes
             work = across.size * lanes * sum_.size
+            # Each call first puts both factors in order.
+            work += ORDERED * (across.size + lanes) * sum_.size
             cost = calls * (limits.call_cost + limits.product_cost * work)
             plans.append(Plan(cost, loops, row, column, sum_))
     return min(plans, key=lambda plan: plan.cost, default=None)
