@@ -15,7 +15,6 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from .trace.api import calls
 from .trace.base import names as _names
 from .trace import primitives, shape_checks
 from .trace.array import aval_of, to_numpy
-from .trace.core import Primitive as _Primitive, Tracer
+from .trace.core import Tracer
 from .trace.types import Array, ArrayLike, DTypeLike
 from .trace.primitives import (
     abs as abs, cos as cos, exp as exp, integer_pow as integer_pow, log as log,
@@ -44,7 +43,26 @@ from .trace.primitives import (
     monoids, reshape as reshape, slice as slice, squeeze as squeeze,
     transpose as transpose,
 )
-from .trace.primitives import floor as floor, rem as rem
+
+from .trace.primitives import (
+    abs_p as abs_p, cos_p as cos_p, exp_p as exp_p, log_p as log_p, neg_p as neg_p,
+    sign_p as sign_p, sin_p as sin_p, sqrt_p as sqrt_p, add_p as add_p, div_p as div_p,
+    max_p as max_p, min_p as min_p, mul_p as mul_p, pow_p as pow_p, sub_p as sub_p,
+    tanh_p as tanh_p, and_p as and_p, not_p as not_p, or_p as or_p, xor_p as xor_p,
+    copy_p as copy_p, integer_pow_p as integer_pow_p, argmax_p as argmax_p,
+    argmin_p as argmin_p, convert_element_type_p as convert_element_type_p,
+    select_n_p as select_n_p, broadcast_in_dim_p as broadcast_in_dim_p,
+    concatenate_p as concatenate_p, dot_general_p as dot_general_p, iota_p as iota_p,
+    eq_p as eq_p, ge_p as ge_p, gt_p as gt_p, le_p as le_p, lt_p as lt_p, ne_p as ne_p,
+    reduce_and_p as reduce_and_p, reduce_or_p as reduce_or_p,
+    reduce_xor_p as reduce_xor_p, reduce_max_p as reduce_max_p,
+    reduce_min_p as reduce_min_p, reduce_prod_p as reduce_prod_p,
+    reduce_sum_p as reduce_sum_p, reshape_p as reshape_p, slice_p as slice_p,
+    squeeze_p as squeeze_p, transpose_p as transpose_p,
+)
+from .trace.primitives import (
+    floor as floor, floor_p as floor_p, rem as rem, rem_p as rem_p,
+)
 from .trace.slicing import (
     dilated_size, dynamic_slice as dynamic_slice,
     dynamic_update_slice as dynamic_update_slice, pad as pad, rev as rev,
@@ -52,26 +70,17 @@ from .trace.slicing import (
     dynamic_slice_in_dim as dynamic_slice_in_dim, index_in_dim as index_in_dim,
     dynamic_update_index_in_dim as dynamic_update_index_in_dim,
     dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
-    slice_in_dim as slice_in_dim,
+    slice_in_dim as slice_in_dim, dynamic_slice_p as dynamic_slice_p,
+    dynamic_update_slice_p as dynamic_update_slice_p, pad_p as pad_p, rev_p as rev_p,
 )
 
-
-def _primitives_of(files, besides=()):
-    """Give this module the primitives of files, by the names that they have there."""
-    for file in files.split():
-        found = vars(sys.modules[f"{__package__}.{file}"])
-        names = [name for name, p in found.items() if type(p) is _Primitive]
-        globals().update({name: found[name] for name in names if name not in besides})
-
-
-_primitives_of("trace.primitives trace.slicing")
-
 # A number of a user does not adapt to the array beside it: see `strict`.
-for _name in """
-    add sub mul div rem max min pow eq ne lt le gt ge bitwise_and bitwise_or bitwise_xor
-    select select_n pad
-""".split():
-    globals()[_name] = calls.strict(globals()[_name])
+add, sub, mul, div, rem = builtins.map(calls.strict, (add, sub, mul, div, rem))
+max, min, pow = builtins.map(calls.strict, (max, min, pow))
+eq, ne, lt, le, gt, ge = builtins.map(calls.strict, (eq, ne, lt, le, gt, ge))
+bitwise_and, bitwise_or = calls.strict(bitwise_and), calls.strict(bitwise_or)
+bitwise_xor = calls.strict(bitwise_xor)
+select, select_n, pad = builtins.map(calls.strict, (select, select_n, pad))
 
 # The axes of a product: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)).
 DotDimensionNumbers = tuple[
@@ -236,7 +245,7 @@ import functools
 
 from .trace.dtypes import dtype as dtype
 from .ops import linalg as linalg
-from .ops.fft import FftType as FftType, fft as fft
+from .ops.fft import FftType as FftType, fft as fft, fft_p as fft_p
 from .ops.bit_generators import (
     RandomAlgorithm as RandomAlgorithm, rng_bit_generator as rng_bit_generator,
     rng_uniform as rng_uniform,
@@ -296,16 +305,61 @@ from .trace.base import errors
 from .trace.trees import pytree as _pytree
 from .trace.jit.jit import jit as _jit
 
-_primitives_of("""
-    ops.bit_generators ops.bits ops.complex_numbers ops.convolution ops.cumulative
-    ops.elementary ops.fft ops.rounding ops.scatter ops.sorting ops.special ops.windows
-""", besides=("threefry2x32_p", "largest_p", "igamma_grad_a_p", "random_gamma_grad_p"))
+from .ops.bit_generators import rng_bit_generator_p as rng_bit_generator_p
+from .ops.bits import (
+    bitcast_convert_type_p as bitcast_convert_type_p, clz_p as clz_p,
+    population_count_p as population_count_p, shift_left_p as shift_left_p,
+    shift_right_arithmetic_p as shift_right_arithmetic_p,
+    shift_right_logical_p as shift_right_logical_p,
+)
+from .ops.complex_numbers import (
+    complex_p as complex_p, conj_p as conj_p, imag_p as imag_p, real_p as real_p,
+)
+from .ops.convolution import conv_general_dilated_p as conv_general_dilated_p
+from .ops.cumulative import (
+    cumlogsumexp_p as cumlogsumexp_p, cummax_p as cummax_p, cummin_p as cummin_p,
+    cumprod_p as cumprod_p, cumsum_p as cumsum_p,
+)
+from .ops.elementary import (
+    acos_p as acos_p, acosh_p as acosh_p, asin_p as asin_p, asinh_p as asinh_p,
+    atan2_p as atan2_p, atan_p as atan_p, atanh_p as atanh_p, cbrt_p as cbrt_p,
+    cosh_p as cosh_p, exp2_p as exp2_p, expm1_p as expm1_p, log1p_p as log1p_p,
+    logistic_p as logistic_p, rsqrt_p as rsqrt_p, sinh_p as sinh_p,
+    square_p as square_p, tan_p as tan_p,
+)
+from .ops.rounding import (
+    ceil_p as ceil_p, clamp_p as clamp_p, is_finite_p as is_finite_p,
+    nextafter_p as nextafter_p, reduce_precision_p as reduce_precision_p,
+    round_p as round_p,
+)
+from .ops.scatter import (
+    gather_p as gather_p, scatter_add_p as scatter_add_p,
+    scatter_max_p as scatter_max_p, scatter_min_p as scatter_min_p,
+    scatter_mul_p as scatter_mul_p, scatter_p as scatter_p,
+    scatter_sub_p as scatter_sub_p,
+)
+from .ops.sorting import sort_p as sort_p, top_k_p as top_k_p
+from .ops.special import (
+    bessel_i0e_p as bessel_i0e_p, bessel_i1e_p as bessel_i1e_p, digamma_p as digamma_p,
+    erf_inv_p as erf_inv_p, erf_p as erf_p, erfc_p as erfc_p, igamma_p as igamma_p,
+    igammac_p as igammac_p, lgamma_p as lgamma_p, polygamma_p as polygamma_p,
+    regularized_incomplete_beta_p as regularized_incomplete_beta_p, zeta_p as zeta_p,
+)
+from .ops.windows import (
+    reduce_window_max_p as reduce_window_max_p,
+    reduce_window_min_p as reduce_window_min_p,
+    reduce_window_sum_p as reduce_window_sum_p,
+)
 
-for _name in """
-    atan2 nextafter complex zeta clamp shift_left shift_right_arithmetic
-    shift_right_logical igamma igammac betainc igamma_grad_a polygamma random_gamma_grad
-""".split():
-    globals()[_name] = calls.strict(globals()[_name])
+atan2, nextafter = calls.strict(atan2), calls.strict(nextafter)
+complex, zeta, clamp = builtins.map(calls.strict, (complex, zeta, clamp))
+shift_left = calls.strict(shift_left)
+shift_right_arithmetic = calls.strict(shift_right_arithmetic)
+shift_right_logical = calls.strict(shift_right_logical)
+igamma, igammac, betainc = builtins.map(calls.strict, (igamma, igammac, betainc))
+igamma_grad_a, polygamma = calls.strict(igamma_grad_a), calls.strict(polygamma)
+random_gamma_grad = calls.strict(random_gamma_grad)
+
 
 _exact_product = mul
 
