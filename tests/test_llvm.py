@@ -642,7 +642,7 @@ def test_loops_of_more_steps_than_a_few_stay_loops(n):
     lines = text.split("\n")
     loops = [line for line in lines if "label %loop" in line and "i1" in line]
     kept = [line for line in loops if "!llvm.loop" in line]
-    assert len(loops) == len(kept) == (1 if n < 16 else 2)
+    assert len(loops) == len(kept) == (1 if x[0].nbytes <= vector_bytes() else 2)
     np.testing.assert_array_equal(f(x), x * 2 + x[0])
 
 
