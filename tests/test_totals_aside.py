@@ -43,6 +43,8 @@ CASES = {
     "a running total": (lambda x: jnp.cumsum(jnp.exp(x), -1), floats(5, 150)),
     "backwards": (lambda x: jnp.cumsum(jnp.tanh(x)[:, ::-1], -1), floats(7, 20)),
     "a long one": (lambda x: jnp.cumsum(jnp.sin(x) - x), floats(300)),
+    "a function of one": (lambda x: jnp.cumsum(jnp.exp(x).astype("float16")),
+                          floats(300)),
 }  # fmt: skip
 
 

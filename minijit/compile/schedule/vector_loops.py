@@ -195,7 +195,7 @@ def functions_aside(loop):
 
 
 def long_before(exprs, axis, stored):
-    """The outermost long expressions that do not depend on what a loop stores."""
+    """The outermost long expressions that need nothing of the steps before."""
     found, todo = {}, list(exprs)
     while todo:
         expr = todo.pop()
@@ -203,7 +203,8 @@ def long_before(exprs, axis, stored):
             continue
         inside = [e for e in postorder([expr]) if axis in e.free]
         loads = [e for e in inside if type(e) is Load]
-        free = stored.isdisjoint(load.buffer for load in loads)
+        runs = any(type(e) is Reduce and axis in e.axes for e in inside)
+        free = not runs and stored.isdisjoint(load.buffer for load in loads)
         # It is computed for all steps, those too that a condition keeps from storing.
         if is_long(expr, inside) and free and all(map(is_within, loads)):
             found[expr] = None
