@@ -157,7 +157,7 @@ def test_an_inner_program_lies_in_its_callers_arena():
     assert within.nbytes and any(not hasattr(s.owner, "shape") for s in made.slots)
     assert made.nbytes == made.least
     want = mj.jit(f, backend="eval")(x, x)
-    np.testing.assert_allclose(mj.jit(f)(x, x), want, rtol=1e-5)
+    np.testing.assert_allclose(mj.jit(f)(x, x), want, rtol=1e-5, atol=1e-6)
 
 
 # ---- what a call takes

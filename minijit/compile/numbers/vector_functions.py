@@ -220,14 +220,14 @@ def erfc(x, dtype):
 
 
 def lgamma(x):
-    """Steps of one to where a polynomial is; from 7 on Stirling's series; reflection.
+    """Steps of one to where a polynomial is; from 8 on Stirling's series; reflection.
 
     One division and one logarithm serve both.
     """
     size = abs(x)
-    far = size >= 7.0
+    far = size >= 8.0
     z, product = size, x.like(1.0)
-    for _ in range(5):
+    for _ in range(6):
         above = (z >= 2.7) & ~far
         z = where(above, z - 1.0, z)
         product = where(above, product * z, product)
@@ -237,12 +237,12 @@ def lgamma(x):
     ratio = where(far, 1.0, z - 1.375) / where(far, size, z + 1.375)
     near = polynomial(ratio, *LGAMMA) * ((z - 1.0) * (z - 2.0))
     near = near + where(below, -logarithm, logarithm)
-    terms = 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12
+    terms = 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12
     series = polynomial(ratio * ratio, *terms) * ratio + 0.5 * math.log(2 * math.pi)
     series = muladd(size - 0.5, logarithm - 1.0, series - 0.5)
     result = where(far, series, near)
     part = (x - x.apply("round_even")) * math.pi
-    sine = [(-1) ** (n // 2) / math.factorial(n) for n in range(19, 0, -2)]
+    sine = [(-1) ** (n // 2) / math.factorial(n) for n in range(23, 0, -2)]
     sine = part * polynomial(part * part, *sine)
     mirrored = math.log(math.pi) - abs(x * sine).apply("log") - result
     result = where(x < 0.0, mirrored, result)
