@@ -223,6 +223,19 @@ def test_sums_are_as_exact_as_of_stored_rows(n):
     assert abs(float(mj.jit(f, backend="llvm")(x)[1]) / exact - 1) < 5e-7
 
 
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("made", [
+    lambda x, k: jnp.delete(x, 1), lambda x, k: jnp.concatenate([x, -x]),
+    lambda x, k: jnp.where(jnp.arange(x.size) < k, x, -1),
+])  # fmt: skip
+def test_shares_of_loops_that_are_cut_are_not_on_the_stack(made):
+    """Twelve megabytes of them were, and the process died."""
+    f = lambda x, k: (y := jnp.exp(made(x, k)), y.max(), y.sum())
+    x = np.random.default_rng(0).normal(size=2_500_000).astype("f4")
+    for got, want in zip(mj.jit(f)(x, 777), f(x, 777), strict=True):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=2e-6)
+
+
 @pytest.mark.chapter(23)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "i4"])
 def test_other_dtypes(dtype):

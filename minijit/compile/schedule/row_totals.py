@@ -28,7 +28,7 @@ from ..loops.contents import loads_of, loads_within, only_sets
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import piece_of
-from ..loops.scalars import is_half
+from ..loops.scalars import BOOL, is_half
 from ..loops.statements import For, Store, expressions, replaced
 from ..pipeline import arrangements
 from ..settings import config
@@ -84,6 +84,9 @@ def by_rows(a, b):
             shares[total] = found[0]
         elif asked or not flows:
             return "totals at once", {}
+    room = row.extent * sum(total.dtype.itemsize for total in shares)
+    if room > config.fusion.row_piece and changes_along(row, a):
+        return "totals of ranges", {}
     return "row totals", {"shares": shares}
 
 
@@ -91,6 +94,9 @@ def by_rows(a, b):
 rules_of_totals = {
     "row totals": (True, "each step leaves its share of the totals beside its loop"),
     "totals at once": (False, "a total needs more than one row at a time"),
+    "totals of ranges": (
+        False, "its loop is cut, and leaves more shares than fit beside it", "row_piece"
+    ),
     "totals across rows": (
         False, "an array runs along the loop that the totals are of", "panel_from"
     ),
@@ -110,6 +116,17 @@ def goes_through_panels(part):
         and stride_along(load, part.axes[0]) == 1
         for load in loads
     )
+
+
+def changes_along(row, part):
+    """Whether a kernel's outermost loop may be cut where a condition changes.
+
+    Of several loops in a row the shares are not added up piece by piece: all of them
+    would be on the stack.
+    """
+    exprs = postorder(expressions(part.body))
+    tests = (e for e in exprs if e.dtype == BOOL and e.free == {row})
+    return any(all(row not in x.free for x in loads_within([e])) for e in tests)
 
 
 def asks_for(part, totals):
