@@ -397,6 +397,17 @@ def test_functions_of_many_vectors_are_one_loop(n, written):
     assert text.count("= call <16 x float> @llvm.floor") == written
 
 
+@pytest.mark.chapter(24)
+def test_powers_of_other_exponents_are_other_functions():
+    """A root of a cube stands first, and the loop took all powers for such."""
+    powers = [1.5, *[2.3] * 11]
+    rows = lambda lib, x: lib.stack([x[:, i] ** y for i, y in enumerate(powers)], 1)
+    f = lambda lib, x: sum(rows(lib, x + k).max(1) for k in range(3))
+    x = np.random.default_rng(0).uniform(0.5, 2, (1603, 12)).astype("f4")
+    got = mj.jit(lambda x: f(jnp, x))(x)
+    np.testing.assert_allclose(np.asarray(got), f(np, x.astype("f8")), rtol=2e-6)
+
+
 def test_blocks_interpreted():
     f = mj.vmap(block_function(by_ravel, in_a_loop))
     got, = ir_interpreter.run(program_of(f, states(3)), states(3), place=place)

@@ -27,7 +27,7 @@ from ...compile.loops.scalars import BOOL, INDEX, is_half
 from ...compile.loops.statements import (
     For, Let, Start, Step, Store, expressions, statements,
 )
-from ...compile.numbers.scalar_forms import scalar_form
+from ...compile.numbers.scalar_forms import plain_name, scalar_form
 from ...compile.schedule.cost import weight
 from ...compile.schedule.machine import host_cores, host_level
 from ...compile.schedule.nests import stride_along, strides_of, terms_in_memory
@@ -172,11 +172,12 @@ def alike(loop):
         if type(e) is Load and e.buffer in stored or bound & {*e.children()}:
             bound.add(e)
         elif type(e) is Op and loop.axis in e.free and scalar_form(e):
-            key = e.name, tuple(arg.dtype for arg in e.args), e.dtype
+            # With some exponents a power is another function.
+            key = plain_name(e), tuple(arg.dtype for arg in e.args), e.dtype
             groups[rounds[e], key].append(e)
             rounds[e] += 1
     work = {e: len(g) * weight(e)[0] for g in groups.values() for e in g if len(g) > 2}
-    return {e: g for g in groups.values() for e in g if work.get(e, 0) > LONG}
+    return {e: g for g in groups.values() for e in g if work.get(e, 0) > WRITTEN_OUT}
 
 
 @functools.cache
@@ -214,7 +215,7 @@ WITHIN = 16
 NOTHING = 'call void asm sideeffect "", ""() nounwind memory(none)'
 # Functions of more instructions in all are computed in a loop.  That costs a tenth of
 # their time, and LLVM takes 60 us for each instruction.
-LONG = 200
+WRITTEN_OUT = 200
 # Results of kernels begin at a multiple of so many bytes.
 ALIGNED = 16
 
@@ -359,31 +360,35 @@ class Lanes(Walker):
         """Compute one function of several vectors, in a loop: they are on the stack."""
         first, writer = calls[0], self.emitter
         rows = {e: [self.value(arg) for arg in e.args] for e in calls}
-        same = [len({*column}) == 1 for column in zip(*rows.values(), strict=True)]
-        moved = [k for k, alone in enumerate(same) if not alone]
+        # What is the same for all of them stays where it is.
+        columns = enumerate(zip(*rows.values(), strict=True))
+        moved = [k for k, values in columns if len({*values}) > 1]
         slots = {k: self.stack(first.args[k].dtype, len(calls)) for k in moved}
+        result = self.stack(first.dtype, len(calls))
         for number, row in enumerate(rows.values()):
-            for k, (kind, slot) in slots.items():
-                where = writer.do(f"getelementptr {kind}, ptr {slot}, i64 {number}")
-                writer.line(f"store {kind} {row[k]}, ptr {where}")
-        kind, result = self.stack(first.dtype, len(calls))
+            for k, slot in slots.items():
+                self.put(slot, number, row[k])
         with writer.loop(None, len(calls)) as number:
-            row = list(rows[first])
-            for k, (each, slot) in slots.items():
-                where = writer.do(f"getelementptr {each}, ptr {slot}, i64 {number}")
-                row[k] = writer.do(f"load {each}, ptr {where}")
-            value = self.operation(first, row)
-            where = writer.do(f"getelementptr {kind}, ptr {result}, i64 {number}")
-            writer.line(f"store {kind} {value}, ptr {where}")
-        for number, e in enumerate(calls):
-            where = writer.do(f"getelementptr {kind}, ptr {result}, i64 {number}")
-            self.values[e] = writer.do(f"load {kind}, ptr {where}")
+            row = [*rows[first]]
+            for k, slot in slots.items():
+                row[k] = self.taken(slot, number)
+            self.put(result, number, self.operation(first, row))
+        self.values |= {e: self.taken(result, n) for n, e in enumerate(calls)}
 
     def stack(self, dtype, count):
         """Memory for so many vectors: (the type of one, its address)."""
         kind, slot = self.emitter.type(dtype), f"%m{self.emitter.fresh()}"
         self.emitter.entry.append(f"  {slot} = alloca [{count} x {kind}]")
         return kind, slot
+
+    def place(self, slot, number):
+        return self.writer.do(f"getelementptr {slot[0]}, ptr {slot[1]}, i64 {number}")
+
+    def put(self, slot, number, value):
+        self.writer.line(f"store {slot[0]} {value}, ptr {self.place(slot, number)}")
+
+    def taken(self, slot, number):
+        return self.writer.do(f"load {slot[0]}, ptr {self.place(slot, number)}")
 
     def spread(self, expr):
         """A number in each lane."""
