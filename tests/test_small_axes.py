@@ -408,6 +408,16 @@ def test_powers_of_other_exponents_are_other_functions():
     np.testing.assert_allclose(np.asarray(got), f(np, x.astype("f8")), rtol=2e-6)
 
 
+@pytest.mark.chapter(24)
+def test_functions_of_a_strip_are_one_loop():
+    """They are on the stack, and a strip has places of its own."""
+    f = lambda lib, x, y: lib.log(lib.exp(x[:, None] - y).sum(1)).sum()
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=n).astype("f4") for n in (8464, 12))
+    got = mj.jit(lambda x, y: f(jnp, x, y))(x, y)
+    np.testing.assert_allclose(float(got), f(np, x.astype("f8"), y), rtol=1e-5)
+
+
 def test_blocks_interpreted():
     f = mj.vmap(block_function(by_ravel, in_a_loop))
     got, = ir_interpreter.run(program_of(f, states(3)), states(3), place=place)

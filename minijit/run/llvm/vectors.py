@@ -381,14 +381,14 @@ class Lanes(Walker):
         self.emitter.entry.append(f"  {slot} = alloca [{count} x {kind}]")
         return kind, slot
 
-    def place(self, slot, number):
+    def within(self, slot, number):
         return self.writer.do(f"getelementptr {slot[0]}, ptr {slot[1]}, i64 {number}")
 
     def put(self, slot, number, value):
-        self.writer.line(f"store {slot[0]} {value}, ptr {self.place(slot, number)}")
+        self.writer.line(f"store {slot[0]} {value}, ptr {self.within(slot, number)}")
 
     def taken(self, slot, number):
-        return self.writer.do(f"load {slot[0]}, ptr {self.place(slot, number)}")
+        return self.writer.do(f"load {slot[0]}, ptr {self.within(slot, number)}")
 
     def spread(self, expr):
         """A number in each lane."""
