@@ -228,7 +228,7 @@ from .transform.control_flow.api import (
     while_loop as while_loop, while_p as while_p,
 )
 from .transform.control_flow.more_loops import (
-    associative_scan as associative_scan, fori_loop as fori_loop, map_loop as map,
+    associative_scan as associative_scan, fori_loop as fori_loop, map_loop as _map_loop,
     platform_dependent as platform_dependent, switch as switch,
 )
 from .transform.custom.implicit import (
@@ -237,6 +237,8 @@ from .transform.custom.implicit import (
 from .transform.stop_gradient import (
     stop_gradient as stop_gradient, stop_gradient_p as stop_gradient_p,
 )
+
+map = _map_loop  # For type checkers a name that an import changes is a file's own.
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
