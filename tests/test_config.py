@@ -49,6 +49,8 @@ def test_the_trace_key_depends_on_what_changes_traces_only():
 def test_bad_names_and_values():
     with pytest.raises(AttributeError, match="Unrecognized config option: nope.*x64"):
         config.update("jax_nope", True)
+    with pytest.raises(AttributeError, match="enable_x32. Did you.* of: enable_x64[?]"):
+        config.update("jax_enable_x32", True)
     with pytest.raises(AttributeError, match="nope"):
         config.nope  # noqa: B018
     with pytest.raises(TypeError, match="enable_x64 must be a bool, got 'yes'"):

@@ -140,9 +140,12 @@ class Config:
         for values in (self.overrides.values, self.values):
             if name in values:
                 return values[name]
-        known = ", ".join(sorted(self.values))
+        import difflib
+
+        near = difflib.get_close_matches(name, self.values, 3, 0.8)
+        known = ", ".join(near or sorted(self.values))
         raise AttributeError(
-            f"Unrecognized config option: {name}; the options are {known}"
+            f"Unrecognized config option: {name}. Did you mean one of: {known}?"
         )
 
     def update(self, name: str, value: Any) -> None:
