@@ -223,6 +223,24 @@ def test_a_product_is_one_call_and_in_a_loop_of_real_numbers(shapes, real):
     assert not mj.explain(in_steps, a, b).fallbacks
 
 
+def test_short_sums_are_loops():
+    gate, state = numbers(4, 4), numbers(2, 4, 64)
+    f = lambda a, b: jnp.einsum("ij,bjk->bik", a, b) * 2
+    agree(f, gate, state, backend="llvm")
+    assert [len(mj.explain(f, gate, state).kernels)] == [1]
+
+
+def test_a_strip_goes_on_after_a_short_loop_in_it():
+    """What it loads of pairs is told from what the loop within loads."""
+    x, h, many, w = numbers(4, 4), numbers(4, 4), numbers(3, 4, 4), numbers(3)
+
+    def step(i, y):
+        short = jnp.einsum("k,kij->ij", w, many @ y + y @ many)
+        return (y + 0.01 * (h @ y - y @ h) + short) @ h
+
+    agree(lambda y: lax.fori_loop(0, 2, step, y), x, backend="llvm", tolerance=1e-4)
+
+
 PARTS = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
 
 

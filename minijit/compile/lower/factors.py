@@ -38,6 +38,10 @@ def dot_dims(eqn):
     return both
 
 
+# Sums of complex numbers of so few terms are loops, as real ones are.
+SHORT_SUMS = 4
+
+
 def size_of(atom, axes):
     return math.prod(atom.aval.shape[d] for d in axes)
 
@@ -48,7 +52,8 @@ def is_large(eqn):
     A matrix times a vector reads each number once, and an outer product writes each
     once: memory is the limit, and our own loops go through it as fast, with what is
     done to the result in the same loop.  But loops of complex numbers take pairs apart,
-    and are compiled for longer than a call.
+    and are compiled for longer than a call: short sums alone, as those of a gate on
+    qubits, are worth it, for a routine takes ten times as long for a matrix of so few.
     """
     if eqn.primitive is not prim.dot_general_p or not eqn.outvars[0].aval.size:
         return False
@@ -60,7 +65,8 @@ def is_large(eqn):
     if min(rows, columns, sums) <= 1:
         return False
     is_complex = eqn.outvars[0].aval.dtype.kind == "c"
-    large = work > (0 if is_complex else config.fusion.small_product)
+    called = is_complex and sums > SHORT_SUMS
+    large = work > (0 if called else config.fusion.small_product)
     return noted("call" if large else "small product", eqn, multiplications=work)
 
 

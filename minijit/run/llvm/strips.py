@@ -339,10 +339,7 @@ class Strip(Lanes):
             super().loop(stmt)
             return
         for k in range(stmt.axis.extent):
-            values, before = dict(self.values), dict(self.outer.values)
-            self.outer.values[stmt.axis] = str(k)
-            self.walk(stmt.body)
-            self.values, self.outer.values, self.turned = values, before, {}
+            self.one_step(stmt, str(k))
 
     def load_vector(self, buffer, where, count):
         if not self.is_part:

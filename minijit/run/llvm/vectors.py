@@ -290,12 +290,17 @@ class Lanes(Walker):
 
     def loop(self, stmt):
         """A loop within each lane, which all of them go through together."""
-        known, before = dict(self.values), dict(self.outer.values)
-        columns = self.columns
         with self.writer.loop(stmt, stmt.axis.extent) as counter:
-            self.outer.values[stmt.axis] = counter
-            self.walk(stmt.body)
-        self.values, self.outer.values, self.columns = known, before, columns
+            self.one_step(stmt, counter)
+
+    def one_step(self, stmt, number):
+        """A step of a loop within each lane; nothing after it knows what it loads."""
+        known, before = dict(self.values), dict(self.outer.values)
+        columns, turned = self.columns, dict(self.turned)
+        self.outer.values[stmt.axis] = number
+        self.walk(stmt.body)
+        self.values, self.outer.values = known, before
+        self.columns, self.turned = columns, turned
 
     def number(self, lane):
         """The number of a lane's step."""
