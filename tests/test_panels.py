@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -402,4 +401,4 @@ def test_digits_of_a_number_that_several_axes_make_are_loops(name):
     np.testing.assert_array_equal(compiled(x), f(np, x))
     program = lower(simplify(mj.make_jaxpr(lambda x: f(jnp, x))(x)))
     kernel, = program.kernels
-    assert is_parallel(replace(kernel, body=arrange(kernel.body)))
+    assert is_parallel(arrange(kernel.body))

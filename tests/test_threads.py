@@ -154,28 +154,28 @@ def test_a_kernel_that_reads_what_it_writes_is_not_divided():
     i, j = Axis(10), Axis(10)
     x, y = (Buffer(name, (100,), np.dtype("f4")) for name in "xy")
     back = op("sub", as_index(99), i)
-    assert threads.is_parallel(kernel(i, x, back))
-    assert threads.is_parallel(kernel(i, y, i))
-    assert not threads.is_parallel(kernel(i, y, back))
-    assert not threads.is_parallel(kernel(back, x, i))
+    assert threads.is_parallel(kernel(i, x, back).body)
+    assert threads.is_parallel(kernel(i, y, i).body)
+    assert not threads.is_parallel(kernel(i, y, back).body)
+    assert not threads.is_parallel(kernel(back, x, i).body)
 
     def pieces(size):
         at = op("add", op("mul", i, as_index(size)), j)
         return Kernel("k", (For(i, (For(j, (Store(y, (at,), Load(y, (at,))),)),)),))
 
-    assert threads.is_parallel(pieces(10))
-    assert not threads.is_parallel(pieces(9))
+    assert threads.is_parallel(pieces(10).body)
+    assert not threads.is_parallel(pieces(9).body)
 
     serial = Axis(10, "serial")
     assert not threads.is_parallel(
-        Kernel("k", (For(serial, (Store(y, (serial,), Load(x, (serial,))),)),))
+        (For(serial, (Store(y, (serial,), Load(x, (serial,))),)),)
     )
 
 
 def test_what_is_in_the_cache_belongs_to_a_step_unless_it_is_handed_on():
     from minijit.compile.loops.buffers import Buffer
     from minijit.compile.loops.expressions import Axis, Load, as_index
-    from minijit.compile.loops.statements import For, Kernel, Store
+    from minijit.compile.loops.statements import For, Store
 
     i, one, zero = Axis(10), Axis(1), as_index(0)
     x, y, last = (Buffer(name, (100,), np.dtype("f4")) for name in ("x", "y", "z"))
@@ -183,8 +183,8 @@ def test_what_is_in_the_cache_belongs_to_a_step_unless_it_is_handed_on():
     filled, used = Store(t, (zero,), Load(x, (i,))), Store(y, (i,), Load(t, (zero,)))
     loop = For(i, (filled, used))
     after = For(one, (Store(last, (one,), Load(t, (zero,))),))
-    assert threads.is_parallel(Kernel("k", (loop,)))
-    assert not threads.is_parallel(Kernel("k", (loop, after)))
+    assert threads.is_parallel((loop,))
+    assert not threads.is_parallel((loop, after))
 
 
 def test_callers_in_several_threads(always):

@@ -217,11 +217,6 @@ class Parts:
         return number
 
 
-def renamed(body, names):
-    """Statements in which loops and expressions have the axes `names` instead."""
-    return replaced(body, names.get)
-
-
 def joined_loops(body):
     """Statements of one block: a loop goes into an earlier one, where that is right."""
     done = []
@@ -256,7 +251,7 @@ def join(a, b, shared):
     """The loops that both share around the rest of each: -> statements."""
     own = {j: i for i, j in shared.items()}
     rest_a = nested([i for i in a.axes if i not in shared], a.body)
-    rest_b = nested([j for j in b.axes if j not in own], renamed(b.body, own))
+    rest_b = nested([j for j in b.axes if j not in own], replaced(b.body, own.get))
     body = settle((*rest_a, *rest_b))
     body = nested([i for i in a.axes if i in shared], body)
     return *body, *a.after, *b.after

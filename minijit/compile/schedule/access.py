@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Op, as_index
 from ..loops.graphs import free_axes, nothing, postorder, recalled, substitute
-from ..loops.index_rules import ONE, digit_of, piece_of
+from ..loops.index_rules import ONE, digit_of
 from ..loops.scalars import INDEX
 from ..loops.statements import Store
-from .nests import piece_of_memory, steps_of, terms_in_memory
+from .nests import steps_of, terms_in_memory
 
 
 @dataclass(frozen=True)
@@ -84,39 +84,3 @@ def access_of(place):
     order = sorted((a for a in steps if steps[a]), key=id)
     found = tuple((a, abs(steps[a])) for a in order)
     return Access(buffer, found, isinstance(place, Store), at, clamped)
-
-
-def plain_dims(place, axis):
-    """The dimensions in which an index is an axis and a number: {dim: the index}."""
-    return {d: i for d, i in enumerate(place.index) if goes_on(i, axis)}
-
-
-def goes_on(index, axis):
-    """Whether an index is an axis and a number."""
-    return index.free == {axis} and steps_of(index) == {axis: 1}
-
-
-def own_pieces(place, axis, again=False):
-    """The dimensions in which each step of a loop has indices of its own.
-
-    Args:
-      again: as of `piece_of`.
-
-    Returns:
-      {dim: (the first index, how many a step has)}: of `i + 3` 3 and 1, of
-      `i * 8 + j`, where j is in 0 .. 7, 0 and 8; -1 is the place in memory.
-    """
-    found = {d: own_piece(index, axis, again) for d, index in enumerate(place.index)}
-    found = {d: piece for d, piece in found.items() if piece}
-    if not found and (size := piece_of_memory(place, axis)):
-        found[-1] = as_index(0), size
-    return found
-
-
-@recalled
-def own_piece(index, axis, again):
-    """What `own_pieces` says of an index; None if no step has indices of its own."""
-    if goes_on(index, axis):
-        return substitute([index], {axis: as_index(0)}.get)[0], 1
-    piece = piece_of(index, axis, again)
-    return (as_index(0), piece[0]) if piece else None

@@ -22,9 +22,9 @@ from ..loops.scalars import INDEX, is_half, wide_dtype
 from ..loops.statements import For, If, Let, Start, Step, Store
 from ..numbers.scalar_forms import form_of, plain_name, scalar_form
 from .access import Access, access_of
+from .independence import is_parallel
 from .place import place
 from .placing_rules import share_axes
-from .primitives import independent
 
 # LLVM writes out loops of so many steps, up to so many instructions in all.
 WRITTEN_OUT, MOST_WRITTEN = 7, 300
@@ -499,15 +499,6 @@ class Times:
         return min(alone, machine.wake + self.on(machine.cores, machine))
 
 
-def is_shared(body):
-    """Whether the steps of a kernel's outermost loop may run on several cores."""
-    loop, *after = body
-    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
-    plain = isinstance(loop, For) and loop.axis.kind == "loop"
-    plain = plain and once in ([], [True])
-    return plain and independent(loop.axis, loop.body, again=True)
-
-
 def price(bodies, machine, most=math.inf):
     """ns of kernels' arranged statements, one after the other: a whole number, so that
     what is summed up in another order costs the same.
@@ -520,7 +511,7 @@ def price(bodies, machine, most=math.inf):
     free = ((0.0, 0.0),) * len(machine.caches)
     for body in bodies:
         kernel = read(place(body, prepare=share_axes))
-        times = Times(work(written_out(kernel), machine), free, is_shared(body))
+        times = Times(work(written_out(kernel), machine), free, is_parallel(body))
         known.append((kernel, times))
         so_far += times.least(machine) + machine.kernel
         if so_far > most:

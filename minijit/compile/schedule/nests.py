@@ -61,6 +61,13 @@ def steps_of(index):
     return found[index]
 
 
+def rest_of(index, axis):
+    """What is added to an axis to make an index; None if it is more than a sum."""
+    if index.free != {axis} or steps_of(index) != {axis: 1}:
+        return None
+    return substitute([index], {axis: as_index(0)}.get)[0]
+
+
 @recalled
 def terms_in_memory(index, buffer):
     """Pairs of a part of where an element is in memory, and how far that goes with it.

@@ -18,14 +18,15 @@ from dataclasses import dataclass, replace
 
 from ..loops.buffers import Buffer
 from ..loops.contents import (
-    counted, loads_of, loads_within, stores_in, totals_in, totals_within,
+    counted, loads_of, loads_within, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import written_out
 from ..loops.statements import For, Store, nested, replaced, statements
-from .access import access_of, own_pieces, plain_dims
-from .nests import SHORT, runs_along, stride_along
+from .access import access_of
+from .independence import independent, shared_buffer, shared_dims
+from .nests import SHORT, rest_of, runs_along, stride_along
 from .placing_rules import share_axes
 
 
@@ -82,44 +83,6 @@ class Nest:
 
 
 # ---- what depends on what
-
-
-def independent(axis, body, again=False):
-    """Whether the steps of a loop touch nothing that another one of them stores.
-
-    Of each array that is stored some dimension is the axis, or a piece of its own for
-    each step, wherever it is used; what is a kernel's own may be without it, as each
-    step has one to itself.
-
-    Args:
-      again: whether steps may store the same again, of what nobody reads here.
-    """
-    return shared_buffer(axis, body, again) is None
-
-
-def shared_buffer(axis, body, again=False):
-    """An array of which a step may touch what another one stores; or None."""
-    stores = stores_in(body)
-    loads = loads_of(body)
-    for buffer in dict.fromkeys(s.buffer for s in stores):
-        places = [p for p in (*stores, *loads) if p.buffer is buffer]
-        own = not any(axis in i.free for p in places for i in p.index)
-        if buffer.space == "cache" and own:
-            continue
-        only_stored = all(isinstance(p, Store) and not p.combine for p in places)
-        if not shared_dims([(p, axis) for p in places], again and only_stored):
-            return buffer
-    return None
-
-
-def shared_dims(places, again=False):
-    """The dimensions in which each step has the same indices of its own at all places.
-
-    Args:
-      places: pairs (load or store, its axis); again: as of `piece_of`.
-    """
-    found = [set(own_pieces(place, axis, again).items()) for place, axis in places]
-    return {d for d, _ in set.intersection(*found)} if found else set()
 
 
 def nests_of(body, around=()):
@@ -345,7 +308,7 @@ def check_order(nest):
     """Raise `NotAllowed` unless a nest's steps may run in any order."""
     mine = nest.store.buffer
     for axis in nest.axes:
-        if not plain_dims(nest.store, axis):
+        if not any(rest_of(i, axis) is not None for i in nest.store.index):
             why = f"several steps of it may store to one place of {mine.name}"
             raise NotAllowed(axis, why)
     for load in nest.loads:
@@ -466,8 +429,7 @@ def outer_axes(nest):
 
 def shifts(place, axis):
     """{dimension whose index is an axis and a number: the number}"""
-    first = {axis: as_index(0)}.get
-    found = {d: substitute([i], first)[0] for d, i in plain_dims(place, axis).items()}
+    found = {d: rest_of(i, axis) for d, i in enumerate(place.index)}
     return {d: i.value for d, i in found.items() if type(i) is Const}
 
 

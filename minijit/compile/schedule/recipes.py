@@ -8,7 +8,6 @@ compute what the kernel does, with the same operations on the same numbers.
 
 from dataclasses import dataclass, replace
 
-from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
 from ..loops.contents import (
     loads_of, only_sets, perfect, stored_in, stores_in, totals_in,
@@ -18,13 +17,14 @@ from ..loops.graphs import postorder
 from ..loops.statements import For, expressions, nested, replaced, statements
 from ..settings import config
 from .interchange import in_rows
+from .cut_points import cuts_of
 from .machine import Machine
 from .nests import all_along, in_long_rows, nest_of, runs_along
 from .placing_rules import share_axes
 from .primitives import (
     Nest, NotAllowed, distribute, flat, independent, joined, lanes, reordered,
 )
-from .vector_loops import cut_at, cuts_of, in_first_places
+from .vector_loops import cut_at, in_first_places
 
 # Rows and totals of at most so many steps are written out.  (A register of bytes.)
 SHORT = 16
@@ -266,7 +266,7 @@ def rows_as_vectors(body):
     whole = all(a.buffer.dtype.kind != "c" for a in (*stores, *loads))
     if whole and all_along(row, stores, loads) and independent(row, stores):
         lane = Axis(row.extent, "vector")
-        vector = For(lane, renamed(stores, {row: lane}))
+        vector = For(lane, replaced(stores, {row: lane}.get))
         yield Candidate("short rows as vectors", (nested(around, [vector]),))
 
 

@@ -28,10 +28,11 @@ from ..loops.contents import loads_of, loads_within, only_sets
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import piece_of
-from ..loops.scalars import BOOL, is_half
+from ..loops.scalars import is_half
 from ..loops.statements import For, Store, expressions, replaced
 from ..pipeline import arrangements
 from ..settings import config
+from .cut_points import cut_points
 from .interchange import on_buffers
 from .nests import split, stride_along
 from .shared_loops import shares_of
@@ -85,7 +86,9 @@ def by_rows(a, b):
         elif asked or not flows:
             return "totals at once", {}
     room = row.extent * sum(total.dtype.itemsize for total in shares)
-    if room > config.fusion.row_piece and changes_along(row, a):
+    # Of several loops in a row the shares are not added up piece by piece: all of them
+    # would be on the stack.
+    if room > config.fusion.row_piece and cut_points(row, a.step.body[0].body)[0]:
         return "totals of ranges", {}
     return "row totals", {"shares": shares}
 
@@ -116,17 +119,6 @@ def goes_through_panels(part):
         and stride_along(load, part.axes[0]) == 1
         for load in loads
     )
-
-
-def changes_along(row, part):
-    """Whether a kernel's outermost loop may be cut where a condition changes.
-
-    Of several loops in a row the shares are not added up piece by piece: all of them
-    would be on the stack.
-    """
-    exprs = postorder(expressions(part.body))
-    tests = (e for e in exprs if e.dtype == BOOL and e.free == {row})
-    return any(all(row not in x.free for x in loads_within([e])) for e in tests)
 
 
 def asks_for(part, totals):

@@ -31,7 +31,6 @@ import math
 
 from ...trace.numpy_values import highest
 from ..decisions import loop_rules, noted
-from ..fuse.fusion import renamed
 from ..loops.buffers import Buffer
 from ..loops.contents import (
     loads_within, stored_in, stores_in, totals_in, totals_within,
@@ -40,15 +39,17 @@ from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
-from ..loops.scalars import BOOL, INDEX, is_half
+from ..loops.scalars import BOOL, INDEX
 from ..loops.statements import (
     For, Store, changed, expressions, nested, replaced, statements,
 )
-from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
+from .cut_points import (
+    changes, comparisons, cut_points, is_function, is_given, place_of,
+)
 from .machine import Machine
-from .nests import Renamer, count_of, in_nests, loop_over, split, steps_of, strides_of
+from .nests import Renamer, count_of, in_nests, loop_over, split, strides_of
 from .row_totals import outer_totals
 
 # So many totals, or functions, are kept for the loop that follows at once.
@@ -100,15 +101,6 @@ def totals_of(stores, axis):
         if not total.is_plain or any(load.buffer in stored for load in loads):
             return []
     return totals
-
-
-def is_function(expr):
-    """Whether it is an operation that takes many instructions, as `exp` does, or as
-    rounding to 16 bits."""
-    if not isinstance(expr, Op):
-        return False
-    rounds = expr.name == "convert" and is_half(expr.dtype)
-    return rounds or expr.dtype.kind == "f" and bool(scalar_form(expr))
 
 
 def functions_of(stores, totals, axis):
@@ -236,88 +228,6 @@ def is_within(load):
 # ---- choices
 
 
-# comparison with a number -> how far behind that number the other answer begins.
-comparisons = {"lt": 0, "ge": 0, "le": 1, "gt": 1}
-# The same comparison with its sides exchanged.
-mirrored = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-
-
-def changes(axis, exprs):
-    """Where along an axis the answers to comparisons in some expressions change.
-
-    Returns:
-      A list of (the comparison, what its answer is up to there, the number that the
-      axis is compared with, what is to be added to that number).
-    """
-    found = []
-    for expr in postorder(exprs):
-        if not isinstance(expr, Op) or expr.name not in comparisons:
-            continue
-        x, y = expr.args
-        for name, index, limit in ((expr.name, x, y), (mirrored[expr.name], y, x)):
-            first = None if axis in limit.free else place_on(index, axis)
-            if first is not None:
-                below = name in ("lt", "le")
-                found.append((expr, below, limit, comparisons[name] - first))
-    return found
-
-
-def place_on(index, axis):
-    """What is added to an axis to make an index, a number; None if it is more.
-
-    The index may have become an integer of another dtype, if it fits.
-    """
-    if isinstance(index, Op) and index.name == "convert":
-        given, = index.args
-        index = given if given.bounds == index.bounds else index
-    if index.free != {axis} or steps_of(index) != {axis: 1}:
-        return None
-    start, = Renamer({axis: as_index(0)})([index])
-    return start.value if isinstance(start, Const) else None
-
-
-def cuts_of(axis, body):
-    """The numbers at which answers along an axis change."""
-    found = changes(axis, expressions(body))
-    limits = ((known(limit), more) for _, _, limit, more in found)
-    cuts = {int(limit) + more for limit, more in limits if limit is not None}
-    return sorted(cut for cut in cuts if 0 < cut < axis.extent)
-
-
-def open_cut(axis, body):
-    """Where an answer changes that decides about a function: a number that a run knows.
-
-    Returns:
-      (the number, at least 0 and at most the axis's extent, {the comparison: its answer
-      up to there}); or None.
-    """
-    exprs = postorder(expressions(body))
-    if not any(is_function(e) and axis in e.free for e in exprs):
-        return None
-    inside = {a for e in totals_in(body) for a in e.axes}
-    inside.update(s.axis for s in statements(body) if isinstance(s, For))
-    stored = stored_in(body)
-    for compared, below, limit, more in changes(axis, expressions(body)):
-        if known(limit) is None and is_given(limit, inside, stored):
-            return place_of(axis, limit, more), {compared: Const(below, BOOL)}
-    return None
-
-
-def is_given(limit, inside, stored):
-    """Whether a limit is an integer that is there before some loops begin."""
-    loads = loads_within([limit])
-    whole = limit.dtype.kind in "iu" and limit.dtype.name != "uint64"
-    known_there = limit.free.isdisjoint(inside)
-    return whole and known_there and not any(load.buffer in stored for load in loads)
-
-
-def place_of(axis, limit, more):
-    """Where along an axis an answer changes: at least 0, at most the axis's extent."""
-    low, high = as_index(-more), as_index(axis.extent - more)
-    limit = op("min", op("max", as_index(limit), low), high)
-    return op("add", limit, as_index(more))
-
-
 def without_masked(body):
     """Statements with totals that leave out the terms of which a mask makes nothing.
 
@@ -389,9 +299,7 @@ def ranges(loop, outermost):
     inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
     if not all(isinstance(a.extent, int) for a in inner):
         return [loop]
-    cuts, answers = cuts_of(axis, loop.body), {}
-    if not cuts and (found := open_cut(axis, loop.body)):
-        cuts, answers = [found[0]], found[1]
+    cuts, answers = cut_points(axis, loop.body)
     if not cuts:
         return [loop]
     pieces, steps = len(cuts) + 1, axis.extent * math.prod(a.extent for a in inner)
@@ -444,7 +352,7 @@ def cut_at(cuts, loop, answers):
         part = loop_over(op("sub", as_index(end), start))
         names = {axis: op("add", part, start)} | answers
         names |= {a: Axis(a.extent, a.kind) for a in inner}
-        result.append(For(part, renamed(loop.body, names)))
+        result.append(For(part, replaced(loop.body, names.get)))
         answers = {e: Const(not known(answer), BOOL) for e, answer in answers.items()}
     return result
 

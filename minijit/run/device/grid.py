@@ -30,12 +30,12 @@ from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.statements import For, If, Store, nested, replaced, statements
 from ...compile.pipeline import nest_forms, part_forms
+from ...compile.schedule.independence import independent
 from ...compile.schedule.nests import bytes_of, count_of, joined, runs_along
 from ...compile.schedule.placing_rules import share_axes
 from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
 from ...trace.base.demand import add_rows
-from ..threads.kernels import are_apart
 from .grid_memory import (
     MOST_ALONG_Y, MOST_THREADS, THREADS, WARP, bytes_of_own, placed_flat, warps_of,
     widest_total,
@@ -198,7 +198,7 @@ def launch_of(body):
 
 
 def apart(loop, common=False):
-    """As `are_apart`: whether the steps of a loop can run at once.
+    """Whether the steps of a loop can run at once.
 
     Stores at indices that were loaded are apart if whoever made the loop says so: its
     kind is not `serial`.
@@ -209,8 +209,8 @@ def apart(loop, common=False):
     stores = [s for s in statements((loop,)) if isinstance(s, Store)]
     told = {s.buffer for s in stores if promised(s, loop.axis)}
     told -= loaded_buffers((loop,))
-    own = set() if common else set(local_buffers((loop,)))
-    return are_apart(loop, told | own)
+    own = told if common else {*told, *local_buffers((loop,))}
+    return loop.axis.is_plain and independent(loop.axis, loop.body, own, again=True)
 
 
 def promised(store, axis):

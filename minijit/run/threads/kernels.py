@@ -25,17 +25,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...compile.loops.contents import loads_of, stores_in
 from ...compile.loops.expressions import Op, Reduce
 from ...compile.loops.graphs import postorder
-from ...compile.loops.index_rules import piece_of
-from ...compile.loops.kernel_buffers import buffer_names, local_buffers
+from ...compile.loops.kernel_buffers import buffer_names
 from ...compile.loops.scalars import storage_dtype
 from ...compile.loops.statements import For, Kernel
 from ...compile.lower.elements import costs
 from ...compile.memory.complex_pairs import in_pairs, origin_of, pairs_of
 from ...compile.numbers.scalar_forms import scalar_form
-from ...compile.schedule.nests import piece_of_memory
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange, share_axes
 from ...trace.base.config import config
@@ -165,7 +162,7 @@ class ThreadedText(KernelText):
     def __init__(self, kernel, prepare):
         loop, *after = kernel.body
         body = in_pairs(place(kernel.body, prepare=prepare))
-        self.shared = tuple(map(pairs_of, handed_on(kernel)))
+        self.shared = tuple(map(pairs_of, handed_on(kernel.body)))
         names = buffer_names(body)
         shared = {buffer: f"s{i}" for i, buffer in enumerate(self.shared)}
         writer = RangeWriter(loop, after)
@@ -206,47 +203,7 @@ class ThreadedText(KernelText):
 # chapter 24
 # ---- what may be divided, and into which parts
 
-
-def is_parallel(kernel):
-    """Whether the steps of a kernel's outermost loop do not depend on each other."""
-    loop, *after = kernel.body
-    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
-    if not isinstance(loop, For) or once not in ([], [True]):
-        return False
-    # What else is in the cache belongs to one step.
-    return are_apart(loop, {*local_buffers((loop,))}.difference(handed_on(kernel)))
-
-
-def are_apart(loop, own):
-    """Whether the steps of a loop touch nothing that another one of them stores.
-
-    Some index of all stores and loads of such a buffer is the loop's, or lies in a
-    piece of its own in each step; pieces of what is only stored may overlap, for both
-    steps store the same there.  The buffers `own` are not looked at.
-    """
-    axis = loop.axis
-    if axis.kind != "loop" or not isinstance(axis.extent, int):
-        return False
-    stores, used = stores_in((loop,)), loads_of((loop,))
-    read = {a.buffer for a in (*used, *(s for s in stores if s.combine))}
-    places = {s.buffer: [] for s in stores if s.buffer not in own}
-    for access in (*stores, *used):
-        if (buffer := access.buffer) in places:
-            pieces = [piece_of(i, axis, buffer not in read) for i in access.index]
-            sizes = [piece and piece[0] for piece in pieces]
-            places[buffer].append([*sizes, piece_of_memory(access, axis)])
-    return all(
-        any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
-        for accesses in places.values()
-    )
-
-
-def handed_on(kernel):
-    """The kernel's own buffers that its outermost loop fills for what comes after."""
-    loop, *after = kernel.body
-    wanted = {load.buffer for load in loads_of(after)}
-    return [buffer for buffer in local_buffers((loop,)) if buffer in wanted]
-
+from ...compile.schedule.independence import handed_on, is_parallel
 
 # Parts for each thread: some finish early, for a core may be busy with other things.
 # It is no setting: the loops are compiled once, for ranges of any length.
@@ -280,7 +237,7 @@ def text_of_kernel(kernel):
     # no range of those steps runs by itself.
     divided = replace(kernel, body=arrange(kernel.body))
     duration = duration_of(in_pairs(divided.body))
-    if duration < config.thread_time or not is_parallel(divided):
+    if duration < config.thread_time or not is_parallel(divided.body):
         return KernelText(divided, share_axes)
     return ThreadedText(divided, share_axes)
 
