@@ -22,8 +22,6 @@ from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import joined, nest_of, runs_along
 from ...compile.schedule.panels import free_to_cut, turned
 from ...compile.settings import config
-
-# chapter 26
 from .grid import Part, votes_of
 from .grid_memory import COMMON_BYTES, THREADS, WARP
 
@@ -45,7 +43,6 @@ def crossing(axes, stores):
     return best
 
 
-# chapter 26, brought along
 def room_for(load, n):
     """The memory in which what a load reads in a tile is turned."""
     dtype = load.buffer.dtype
