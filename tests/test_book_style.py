@@ -280,10 +280,10 @@ def test_an_arrow_goes_between_points_and_boxes():
     assert line.arrowprops["patchB"] is end.get_bbox_patch()
 
 
-def test_each_drawing_of_a_chapter_stands_in_it():
+def test_each_drawing_stands_in_a_notebook():
     texts = [
         path.read_text("utf-8")
-        for path in sorted((Path(__file__).parents[1] / "chapters").glob("*.ipynb"))
+        for path in sorted((Path(__file__).parents[1] / "chapters").rglob("*.ipynb"))
     ]
     made = {n for n, f in vars(drawings).items() if inspect.isfunction(f)}
     made = {n for n in made if not n.startswith("draw_")}

@@ -649,7 +649,7 @@ def exchanges() -> None:
 
 
 def a_tile() -> None:
-    """Chapter 26: a tile on its way from an array to its transpose."""
+    """A tour: a tile on its way from an array to its transpose."""
     _, axes = style.figure(9, 2.8, ncols=3)
     filled, used = style.PRIMAL, style.TANGENT
     for axis, title, (rows, columns), (top, left), ways in (
