@@ -11,13 +11,16 @@
     store <16 x float> %v99, ptr %q, align 4               ; 16 rows of the panel
 
 In four rounds rows exchange halves, quarters, pairs and single numbers with each other.
+Where registers have no room for 16 rows, a loop turns a quarter of the block at a time.
 """
 
 from ...compile.loops.index_rules import known
 from ...compile.loops.statements import For, Store
 from ...compile.memory.complex_pairs import PairBuffer
+from ...compile.schedule.machine import levels
 from ...compile.schedule.nests import strides_of
 from ..emit import Walker, walkers
+from .target import level_of_target
 from .text import LLVMWriter
 from .types import memory_type
 
@@ -50,7 +53,8 @@ def walk_block(walker, stmt):
 def turn(walker, store):
     """Load the rows of a block, turn them, store its columns.
 
-    A complex number is one number of twice as many bits here.
+    A block that registers have no room for is turned in parts, by a loop: each of them
+    has columns and rows of its own.  A complex number is one of twice as many bits.
     """
     writer, load = walker.emitter, store.value
     ends = [(e.buffer, walker.index(e)) for e in (load, store)]
@@ -61,19 +65,42 @@ def turn(walker, store):
     along, = (a for a in rows if a.kind == "vector" and rows[a] == one)
     n, align = along.extent, f"align {dtype.itemsize}"
     kind = memory_type(dtype) if one == 1 else f"i{16 * dtype.itemsize}"
+    size = side(n, bits_of(kind) // 8)
 
     def row(start, number, stride):
         far = number * stride // one
         return writer.do(f"getelementptr {kind}, ptr {start}, i64 {far}")
 
-    found, alias = [], writer.alias(load.buffer)
-    for i in range(n):
-        where = row(first, i, rows[down])
-        found.append(writer.do(f"load <{n} x {kind}>, ptr {where}, {align}{alias}"))
-    alias = writer.alias(store.buffer)
-    for i, value in enumerate(exchanged(writer, found, kind, n)):
-        where = row(last, i, columns[along])
-        writer.line(f"store <{n} x {kind}> {value}, ptr {where}, {align}{alias}")
+    def tile(start, number, stride):
+        far = writer.do(f"mul nsw i64 {number}, {size * stride // one}")
+        return writer.do(f"getelementptr {kind}, ptr {start}, i64 {far}")
+
+    def turned(first, last):
+        vector, found = f"<{size} x {kind}>", []
+        end = f"{align}{writer.alias(load.buffer)}"
+        for i in range(size):
+            where = row(first, i, rows[down])
+            found.append(writer.do(f"load {vector}, ptr {where}, {end}"))
+        end = f"{align}{writer.alias(store.buffer)}"
+        for i, value in enumerate(exchanged(writer, found, kind, size)):
+            where = row(last, i, columns[along])
+            writer.line(f"store {vector} {value}, ptr {where}, {end}")
+
+    if size == n:
+        turned(first, last)
+        return
+    with writer.loop(None, n // size) as i:
+        above, left = tile(first, i, rows[down]), tile(last, i, one)
+        with writer.loop(None, n // size) as j:
+            turned(tile(above, j, one), tile(left, j, columns[along]))
+
+
+def side(n, size):
+    """How many of n rows and columns fit into registers; size: bytes of a number."""
+    room, count = levels[level_of_target()]
+    while n * n * size > room * count:
+        n //= 2
+    return n
 
 
 def exchanged(writer, rows, kind, n):
