@@ -384,9 +384,9 @@ def test_lanes_are_read_and_written_in_whole_rows(n):
 
 
 @pytest.mark.chapter(24)
-@pytest.mark.parametrize("n, written", [(5, 6), (10, 2)])
+@pytest.mark.parametrize("n, written", [(7, 8), (10, 2)])
 def test_functions_of_many_vectors_are_one_loop(n, written):
-    """An exp of an exp waits for it; five of them are written out."""
+    """An exp of an exp waits for it; a few of them are written out."""
     f = lambda x: jnp.exp(jnp.exp(x) / 9).sum(-1) + mj.nn.softmax(x)[:, 0]
     x = np.random.default_rng(n).normal(size=(1603, n)).astype("f4")
     compiled = mj.jit(f).lower(x).compile()
@@ -394,7 +394,7 @@ def test_functions_of_many_vectors_are_one_loop(n, written):
     e = np.exp(x.astype("f8"))
     want = np.exp(e / 9).sum(1) + e[:, 0] / e.sum(1)
     np.testing.assert_allclose(np.asarray(compiled(x)), want, rtol=2e-5)
-    assert text.count("= call <16 x float> @llvm.floor") == written
+    assert text.count("= shl <16 x i32>") == written
 
 
 @pytest.mark.chapter(24)

@@ -32,10 +32,12 @@ def as_numpy(name):
 functions = {
     name: (as_numpy(name), 1.5, 2.5)
     for name in """
-    exp exp2 expm1 log log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh cbrt
+    expm1 log log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh cbrt
     """.split()
 }
 functions |= {
+    "exp": (np.exp, 1.6, 2.5),
+    "exp2": (np.exp2, 1.8, 2.5),
     "tanh": (np.tanh, 6.0, 2.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.6, 1.6),
     "logistic": (lambda x: 1 / (1 + np.exp(-x)), 3.0, 3.0),
@@ -53,6 +55,9 @@ edges = np.float32([
 ])  # fmt: skip
 # What the referee says otherwise, in JAX's words: at zero, and at minus infinity.
 left_out = {"digamma": [0.0], "lgamma": [-np.inf]}
+# What may be 0 where the result is a subnormal number, and what takes one for 0, as JAX
+# does.
+flushed, taken_for_0 = ("exp", "exp2", "erfc"), ("log",)
 # Where 1 / (1 + exp(-x)) is a subnormal, exp(-x) is infinite: 0, as in JAX.
 lowest = {"logistic": {"float32": -88.72, "float64": -709.78}}
 
@@ -85,10 +90,13 @@ def check_against_referee(name, dtype, limit):
     x = x[~(x < lowest.get(name, {}).get(dtype, -np.inf))]
     with np.errstate(all="ignore"):
         wide = np.float64 if dtype == "float32" else longdouble
-        wanted = referee(x.astype(wide)).astype(longdouble)
+        subnormal = (x > 0) & (x < np.finfo(dtype).tiny) & (name in taken_for_0)
+        wanted = referee(np.where(subnormal, 0, x).astype(wide)).astype(longdouble)
     found = np.asarray(mj.jit(getattr(lax, name), backend="llvm")(x))
     assert found.dtype == dtype
     error = errors(found, wanted)
+    if name in flushed:
+        error[(found == 0) & (wanted < np.finfo(dtype).tiny)] = 0
     worst = int(np.argmax(error))
     assert error[worst] <= limit, (x[worst], found[worst], wanted[worst])
 

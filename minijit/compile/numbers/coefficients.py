@@ -4,22 +4,38 @@ Sources: `fdlibm` (Sun Microsystems, 1993) for those in float64 if nothing else 
 `Cephes` (Moshier) for those in float32.
 """
 
-import math
 
 from .scalar_forms import FLOAT32, FLOAT64
 
-# (exp(r) - 1 - r) / r**2 for an r of at most half of ln 2.
+# (exp(r) - 1 - r) / r**2, for an r from 0 to ln 2 or (EXPM1) of at most half of ln 2;
+# by Remez' algorithm, so that the largest error of exp(r) is as small as can be.
 EXP = {
     FLOAT32: (
-        1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
-        1.6666665459e-1, 5.0000001201e-1,
+        1.91361011302e-3, 7.86656360956e-3, 4.18560694377e-2, 1.66631653873e-1,
+        5.00002306069e-1,
     ),
-    # Taylor's: up to half of ln 2 these are enough.
-    FLOAT64: tuple(1 / math.factorial(n) for n in range(13, 1, -1)),
+    FLOAT64: (
+        3.5074215457568574e-08, 2.570865848880859e-07, 2.7746217584372626e-06,
+        2.478960737958148e-05, 1.984176187289707e-04, 1.3888875722002962e-03,
+        8.333333557655987e-03, 4.1666666643728215e-02, 1.6666666666791088e-01,
+        4.999999999999737e-01,
+    ),
+}  # fmt: skip
+EXPM1 = {
+    FLOAT32: (
+        1.38140374385e-3, 8.36899290078e-3, 4.16684145859e-2, 1.66665183491e-1,
+        4.9999993296e-1,
+    ),
+    FLOAT64: (
+        2.499929972881797e-08, 2.763037608735855e-07, 2.7557589682873993e-06,
+        2.480149277607755e-05, 1.984126950184379e-04, 1.3888888943901785e-03,
+        8.33333333349713e-03, 4.166666666652931e-02, 1.6666666666666408e-01,
+        5.000000000000011e-01,
+    ),
 }  # fmt: skip
 
 # Beyond these limits the result of exp is 0, or infinite.
-EXP_RANGE = {FLOAT32: (-104.0, 89.0), FLOAT64: (-746.0, 710.0)}
+EXP_RANGE = {FLOAT32: (-88.0, 89.0), FLOAT64: (-709.0, 710.0)}
 
 # ln 2 in two parts; the first has so few bits that its multiples are exact.
 LN2_HIGH = {FLOAT32: 0.693359375, FLOAT64: 6.93147180369123816490e-01}

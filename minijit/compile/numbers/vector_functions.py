@@ -7,7 +7,7 @@ import math
 
 from .coefficients import (
     BESSEL32, CBRT, ERF, ERF32, ERF_ABOVE32, ERF_BELOW32, ERFC, ERFC32, EXP_RANGE,
-    LGAMMA,
+    EXPM1, LGAMMA,
 )
 from .scalar_forms import (
     FLOAT32, FLOAT64, copysign, fma, half_powers, in_double, is_nan, limited, muladd,
@@ -15,7 +15,7 @@ from .scalar_forms import (
 )
 from .special_forms import bessel
 from .vector_math import (
-    INF, LN2, NAN, by_dtype, expm1_small, power_of_two, reduced_exp, scaled, whole_part,
+    INF, LN2, NAN, by_dtype, expm1_small, less_ln2, power_of_two, whole_part,
 )
 
 
@@ -23,18 +23,18 @@ def exp2(x, dtype):
     low, high = EXP_RANGE[dtype]
     x = limited(x, low / LN2, high / LN2)
     k = whole_part(x)
-    return scaled(expm1_small((x - k) * LN2) + 1.0, k)
+    k = where(k > x, k - 1.0, k)
+    return (expm1_small((x - k) * LN2) + 1.0) * power_of_two(k)
 
 
 def expm1(x, dtype):
-    """2**k (exp(r) - 1) + (2**k - 1): nothing cancels; exp(x) if that is large."""
-    wide = limited(x.to(FLOAT64), -50.0, 100.0)
-    k, r = reduced_exp(wide)
-    scale = power_of_two(k)
-    result = muladd(expm1_small(r), scale, scale - 1.0).to(dtype)
-    if dtype == FLOAT64:
-        result = where(x > 50.0, x.apply("exp"), result)
-    return where(x.is_(0.0), x, result)
+    """2**k (exp(r) - 1) + (2**k - 1), where nothing cancels for r near 0; its half, for
+    the largest have an exponent too large."""
+    near = limited(x, -40.0, EXP_RANGE[dtype][1])
+    k = whole_part(near * (1 / LN2))
+    scale = power_of_two(k - 1.0)
+    half = muladd(expm1_small(less_ln2(near, k), EXPM1), scale, scale - 0.5)
+    return where(x.is_(0.0), x, half + half)
 
 
 def log1p(x):
@@ -47,9 +47,10 @@ def log1p(x):
 
 
 def half_exp(x):
-    """exp(x) / 2, which overflows later than exp."""
-    k, r = reduced_exp(limited(x, -740.0, 720.0))
-    return scaled(expm1_small(r) + 1.0, k - 1.0)
+    """exp(x) / 2 for x from 0, which overflows later than exp."""
+    x = limited(x, 0.0, 711.0)
+    k = whole_part(muladd(x, x.like(1 / LN2), -0.5))
+    return (expm1_small(less_ln2(x, k)) + 1.0) * power_of_two(k - 1.0)
 
 
 def cosh(x):

@@ -11,7 +11,8 @@ Those that matter most (exp, exp2, log, log1p, tanh, erf, sin, cos) are computed
 dtype of their argument, which a sine of float32 reduces in float64.  Most others are
 computed in float64, and for float32 they are rounded from there.
 Errors are below two units in the last place, of tanh below three in float64, and as
-XLA's, below six, in float32.  More functions are in `vector_waves` and
+XLA's, below six, in float32.  Below the smallest normal number exp is 0, and the
+logarithm takes it for 0, as XLA's do.  More functions are in `vector_waves` and
 `vector_functions`, all coefficients in `coefficients`.
 """
 
@@ -20,7 +21,8 @@ import math
 import numpy as np
 
 from .coefficients import (
-    EXP, EXP_RANGE, LN2_HIGH, LN2_LOW, LOG32, LOG64, TANH_ABOVE32, TANH_BELOW32,
+    EXP, EXP_RANGE, EXPM1, LN2_HIGH, LN2_LOW, LOG32, LOG64, TANH_ABOVE32,
+    TANH_BELOW32,
 )
 from .scalar_forms import (
     FLOAT32, FLOAT64, copysign, limited, muladd, polynomial, scalar_forms, where,
@@ -43,9 +45,9 @@ def tanh(x, dtype):
         ratio = polynomial(z, *TANH_ABOVE32) / polynomial(z, *TANH_BELOW32)
         return limited(x * ratio, -1.0, 1.0)
     size = limited(abs(x), 0.0, end)
-    k, r = reduced_exp(size + size)
+    k = whole_part((size + size) * (1 / LN2))
     scale = power_of_two(k)
-    t = muladd(expm1_small(r), scale, scale - 1.0)
+    t = muladd(expm1_small(less_ln2(size + size, k), EXPM1), scale, scale - 1.0)
     return copysign(t / (t + 2.0), x)
 
 
@@ -64,33 +66,28 @@ def whole_part(x):
     return (x + MAGIC[x.dtype]) - MAGIC[x.dtype]
 
 
-def reduced_exp(x):
-    """(k, r) with x = k ln 2 + r, where r is at most half of ln 2."""
-    k = whole_part(x * (1 / LN2))
+def less_ln2(x, k):
+    """r with x = k ln 2 + r, for a whole k."""
     r = muladd(k, k.like(-LN2_HIGH[x.dtype]), x)
-    return k, muladd(k, k.like(-LN2_LOW[x.dtype]), r)
+    return muladd(k, k.like(-LN2_LOW[x.dtype]), r)
 
 
-def expm1_small(r):
-    """exp(r) - 1 for an r of at most half of ln 2."""
-    return muladd(r * r, polynomial(r, *EXP[r.dtype]), r)
+def expm1_small(r, terms=EXP):
+    """exp(r) - 1 for an r from 0 to ln 2."""
+    return muladd(r * r, polynomial(r, *terms[r.dtype]), r)
 
 
 def power_of_two(k):
-    """2 ** k for a whole k that a normal number can have as its exponent."""
+    """2 ** k for a whole k: 0 and infinity for those just beyond a normal number's."""
     shifted = k + (MAGIC[k.dtype] + BIAS[k.dtype])
     return (shifted.bits(WORD[k.dtype]) << MANTISSA[k.dtype]).bits(k.dtype)
 
 
-def scaled(x, k):
-    """x * 2 ** k, in two steps: either alone could overflow, or round too early."""
-    half = (k * 0.5).apply("floor")
-    return x * power_of_two(half) * power_of_two(k - half)
-
-
 def exp(x, dtype):
-    k, r = reduced_exp(limited(x, *EXP_RANGE[dtype]))
-    return scaled(expm1_small(r) + 1.0, k)
+    """exp(r) * 2**k, where exp(r) is from 1 to 2; below the normal numbers it is 0."""
+    x = limited(x, *EXP_RANGE[dtype])
+    k = whole_part(muladd(x, x.like(1 / LN2), -0.5))
+    return (expm1_small(less_ln2(x, k)) + 1.0) * power_of_two(k)
 
 
 scalar_forms |= {"exp": exp}
@@ -112,22 +109,21 @@ ONE = {FLOAT32: 0x3F800000, FLOAT64: 0x3FF0000000000000}
 
 
 def mantissa_and_exponent(x):
-    """(m, e) with x = m * 2**e and m between sqrt(1/2) and sqrt(2), for x > 0."""
+    """(m, e) with x = m * 2**e, m between sqrt(1/2) and sqrt(2), for a normal x > 0."""
     dtype = x.dtype
     word, width, start = WORD[dtype], MANTISSA[dtype], ROOT_HALF[dtype]
-    tiny = x < float(np.finfo(dtype).tiny)
-    pattern = where(tiny, x * 2.0 ** (width + 2), x).bits(word)
-    pattern = pattern + (ONE[dtype] - start)
+    pattern = x.bits(word) + (ONE[dtype] - start)
     m = ((pattern & ((1 << width) - 1)) + start).bits(dtype)
     # The exponent's bits, with those of MAGIC above them, are a float.
     whole = x.like(2.0**width).bits(word)
     e = ((pattern >> width) | whole).bits(dtype) - (2.0**width + BIAS[dtype])
-    return m, where(tiny, e - (width + 2.0), e)
+    return m, e
 
 
 def special_log(x, result):
-    """The logarithm of 0, of negative numbers, of infinity and NaN."""
-    result = where(x.is_(0.0), -INF, where(x < 0.0, NAN, result))
+    """The logarithm of what is below the normal numbers, of infinity and of NaN."""
+    below = where(x < 0.0, NAN, x.like(-INF))
+    result = where(x < float(np.finfo(x.dtype).tiny), below, result)
     return where(x < INF, result, x)
 
 

@@ -20,11 +20,12 @@ import numpy as np
 
 from ...compile.numbers.coefficients import LN2_HIGH, LN2_LOW
 from ...compile.numbers.scalar_forms import (
-    FLOAT64, fma, in_double, limited, polynomial, scalar_forms, where,
+    FLOAT64, fma, in_double, limited, muladd, polynomial, scalar_forms, where,
 )
 from ...compile.numbers.vector_functions import lgamma, special_power
 from ...compile.numbers.vector_math import (
-    expm1_small, mantissa_and_exponent, reduced_exp, scaled, special_log,
+    LN2, expm1_small, less_ln2, mantissa_and_exponent, power_of_two, special_log,
+    whole_part,
 )
 from ...compile.numbers.vector_waves import cos_small, sin_of_quadrant, sin_small
 from ..llvm.functions import (
@@ -38,7 +39,10 @@ def log_in_two(x):
     By the series of atanh(q), q = (m - 1) / (m + 1), of which the first two terms are
     computed with what rounding loses.
     """
+    tiny = x < 2.0**-1022
+    x = where(tiny, x * 2.0**54, x)
     m, e = mantissa_and_exponent(x)
+    e = where(tiny, e - 54.0, e)
     f, sum_ = m - 1.0, m + 1.0
     q = f / sum_
     q_low = (fma(-q, sum_, f) - q * (m - (sum_ - 1.0))) / sum_
@@ -66,8 +70,12 @@ def power(x, y):
     product = y * high
     lost = fma(y, high, -product) + y * low
     lost = where(abs(product) < 1000.0, lost, 0.0)
-    k, r = reduced_exp(limited(product, -746.0, 710.0))
-    result = scaled(expm1_small(r + lost) + 1.0, k)
+    product = limited(product, -746.0, 710.0)
+    k = whole_part(muladd(product, product.like(1 / LN2), -0.5))
+    # In two steps, the subnormal numbers are reached.
+    half = whole_part(k * 0.5)
+    result = (expm1_small(less_ln2(product, k) + lost) + 1.0) * power_of_two(half)
+    result = result * power_of_two(k - half)
     return special_power(x, y, result)
 
 
