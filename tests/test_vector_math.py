@@ -32,12 +32,14 @@ def as_numpy(name):
 functions = {
     name: (as_numpy(name), 1.5, 2.5)
     for name in """
-    expm1 log log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh cbrt
+    expm1 log log1p sin cos tan asin acos atan cbrt
     """.split()
 }
 functions |= {
     "exp": (np.exp, 1.6, 2.5),
     "exp2": (np.exp2, 1.8, 2.5),
+    **{name: (as_numpy(name), 2.0, 2.5) for name in ("sinh", "cosh", "asinh", "atanh")},
+    "acosh": (np.arccosh, 2.5, 2.5),
     "tanh": (np.tanh, 6.0, 2.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.6, 1.6),
     "logistic": (lambda x: 1 / (1 + np.exp(-x)), 3.0, 3.0),

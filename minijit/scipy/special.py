@@ -274,16 +274,20 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     if not 0 <= series_order <= 30:
         raise ValueError(f"series_order must be in 0 to 30, got {series_order}.")
     x = of_floats(x)
-    low, high = (-20, 8) if x.dtype == np.float64 else (-10, 5)
+    low = -20 if x.dtype == np.float64 else -10
     # The left tail: the density by -x, times 1 - 1 / x^2 + 3 / x^4 - 15 / x^6 ...
     left = jnp.minimum(x, low)
     series, term = jnp.ones_like(x), jnp.ones_like(x)
     for n in range(1, series_order + 1):
         term = -term * (2 * n - 1) / (left * left)
         series = series + term
-    tail = norm_logpdf(left) - jnp.log(-left) + jnp.log(series)
-    middle = jnp.log(ndtr(jnp.clip(x, low, high)))
-    return jnp.where(x > high, -ndtr(-x), jnp.where(x > low, middle, tail))
+    # How much lies beyond |x|: on the right it is what is missing to 1.
+    beyond = 0.5 * lax.erfc(jnp.abs(x) * np.array(np.sqrt(0.5), x.dtype))
+    below = jnp.where(x > 0, 1 - beyond, jnp.where(x > low, beyond, series / -left))
+    # On the right less what rounding that lost, as in log1p.
+    lost = (beyond - (1 - below)) / below
+    less = jnp.where(x > 0, lost, jnp.where(x > low, 0, -norm_logpdf(left)))
+    return -(less - jnp.log(below))
 
 
 @log_ndtr.defjvp

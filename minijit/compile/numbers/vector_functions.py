@@ -48,7 +48,7 @@ def log1p(x):
 
 def half_exp(x):
     """exp(x) / 2 for x from 0, which overflows later than exp."""
-    x = limited(x, 0.0, 711.0)
+    x = limited(x, 0.0, EXP_RANGE[x.dtype][1] + 1.0)
     k = whole_part(muladd(x, x.like(1 / LN2), -0.5))
     return (expm1_small(less_ln2(x, k)) + 1.0) * power_of_two(k - 1.0)
 
@@ -61,32 +61,37 @@ def cosh(x):
 def sinh(x):
     """Taylor's polynomial where the two exponentials would cancel."""
     e, z = half_exp(abs(x)), x * x
-    series = [1 / math.factorial(n) for n in range(19, 1, -2)]
+    last = 11 if x.dtype == FLOAT32 else 19
+    series = [1 / math.factorial(n) for n in range(last, 1, -2)]
     small = muladd(z * polynomial(z, *series), x, x)
     return where(abs(x) < 1.0, small, copysign(e - 0.25 / e, x))
 
 
+# From here on a number and the root of its square beside 1 are twice that number.
+TWICE = 1e16
+
+
 def asinh(x):
     size = abs(x)
-    square = size * size
-    small = (size + square / ((square + 1.0).apply("sqrt") + 1.0)).apply("log1p")
-    large = size.apply("log") + LN2
-    return where(x.is_(0.0), x, copysign(where(size > 1e8, large, small), x))
+    square, far = size * size, size > TWICE
+    near = size + square / ((square + 1.0).apply("sqrt") + 1.0)
+    result = where(far, size, near).apply("log1p") + where(far, LN2, x.like(0.0))
+    return copysign(result, x)
 
 
 def acosh(x):
-    t = x - 1.0
-    near = (t + (t * t + t * 2.0).apply("sqrt")).apply("log1p")
-    result = where(x > 1e8, x.apply("log") + LN2, near)
+    t, far = x - 1.0, x > TWICE
+    near = t + (t * t + t * 2.0).apply("sqrt")
+    result = where(far, x, near).apply("log1p") + where(far, LN2, x.like(0.0))
     return where(x < 1.0, NAN, result)
 
 
 def atanh(x):
     size = abs(x)
     twice = size + size
-    small = twice + twice * size / (1.0 - size)
-    ratio = where(size < 0.5, small, twice / (1.0 - size))
-    return where(x.is_(0.0), x, copysign(ratio.apply("log1p") * 0.5, x))
+    ratio = twice / (1.0 - size)
+    ratio = where(size < 0.5, muladd(ratio, size, twice), ratio)
+    return copysign(ratio.apply("log1p") * 0.5, x)
 
 
 def cbrt(x):
@@ -256,11 +261,11 @@ scalar_forms |= {
     "exp2": exp2,
     "expm1": expm1,
     "log1p": by_dtype(log1p, log1p),
-    "cosh": in_double(cosh),
-    "sinh": in_double(sinh),
-    "asinh": in_double(asinh),
-    "acosh": in_double(acosh),
-    "atanh": in_double(atanh),
+    "cosh": by_dtype(cosh, cosh),
+    "sinh": by_dtype(sinh, sinh),
+    "asinh": by_dtype(asinh, asinh),
+    "acosh": by_dtype(acosh, acosh),
+    "atanh": by_dtype(atanh, atanh),
     "cbrt": in_double(cbrt),
     "pow": power,
     "rem": remainder,
