@@ -60,12 +60,12 @@ def refused(kind, words, function, *args, **named):
         assert word in told, f"{word!r} is not in: {told}"
 
 
-def as_interpreted(f, *args, backend="plain", rtol=1e-5):
+def as_interpreted(f, *args, backend="plain", rtol=1e-5, atol=None):
     """Assert that a function compiled gives what it gives interpreted."""
     import minijit as mj
 
     found, wanted = (mj.jit(f, backend=b)(*args) for b in (backend, "eval"))
-    alike(found, wanted, rtol=rtol, atol=rtol)
+    alike(found, wanted, rtol=rtol, atol=rtol if atol is None else atol)
 
 
 def in_threads(*functions):

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import in_a_child, in_threads
+from harness import alike, in_a_child, in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -19,7 +19,6 @@ from minijit.compile.memory import arena as buffers, in_place
 from minijit.compile.memory.arena import arranged, check_plan, most_at_once
 from minijit.compile.memory.overwriting import copied_by
 from minijit.run.calls.planned_driver import plan_of
-from minijit.tree_util import tree_leaves
 from tests import random_memory
 
 pytestmark = pytest.mark.chapter(19)
@@ -247,8 +246,7 @@ def test_a_call_within_a_call_has_its_own_arena(backend):
     got = np.array(g(x))
     want = [np.array(g(x * 0.5**k)) for k in range(4)]
     assert len(found) == 3
-    for value, right in zip([got, *found], want, strict=True):
-        np.testing.assert_array_equal(value, right)
+    alike([got, *found], want)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -301,9 +299,7 @@ def loaded(f, *args, backend="plain"):
     """The program as it is loaded, after its results were compared."""
     made = executable(f, *args, backend=backend)[1]
     want = mj.jit(f, backend="eval")(*args)
-    for a, b in zip(mj.tree.leaves(mj.jit(f, backend=backend)(*args)),
-                    mj.tree.leaves(want), strict=True):  # fmt: skip
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    alike(mj.jit(f, backend=backend)(*args), want, rtol=1e-4, atol=1e-5)
     return mj.run.loading.rewritten(made.program)
 
 
@@ -422,5 +418,4 @@ def test_what_python_makes_for_an_inner_program_reaches_its_caller(backend):
 
     x = np.arange(20.0)[::-1].copy()
     g = mj.jit(f, backend=backend)
-    for got, want in zip(tree_leaves(g(x)), tree_leaves(f(x)), strict=True):
-        np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+    alike(g(x), f(x), rtol=1e-4, atol=1e-4)

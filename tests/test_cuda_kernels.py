@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from derivative_cases import cases
-from harness import as_interpreted
+from harness import alike, as_interpreted
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -205,8 +205,7 @@ def test_the_text_for_llvm_computes_the_same():
         found = [np.array(a) for a in arrays]
         run_in_lockstep(kernel, *arrays)
         run_on_threads(kernel, *found)
-        for a, b in zip(found, arrays, strict=True):
-            np.testing.assert_allclose(a, b, 1e-5, 1e-5)
+        alike(found, arrays, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", bench)

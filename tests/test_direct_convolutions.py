@@ -5,6 +5,7 @@ import functools
 import convolution_cases
 import numpy as np
 import pytest
+from harness import alike
 from convolution_cases import (
     NCHW, NHWC, convolve, numbers, program_of, random_convolution,
 )
@@ -95,8 +96,7 @@ def test_convolutions_and_gradients_of_all_kinds(seed):
 def test_compiled_they_are_the_same(seed):
     f, x, w = random_convolution(seed)
     found, wanted = mj.jit(f)(x, w), mj.jit(f, backend="eval")(x, w)
-    for value, want in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(value, want)
+    alike(found, wanted)
 
 
 def test_tiles_are_registers_of_many_lanes():

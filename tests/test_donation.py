@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import refused
+from harness import alike, refused
 from moments import interrupted_at
 
 import minijit as mj
@@ -52,8 +52,7 @@ def test_states_stay_where_they_are(backend):
         (state, loss), (wanted, loss_wanted) = given(state, batch), kept(wanted, batch)
         assert all(x.is_deleted() for x in old)
         assert list(map(address, state)) == places
-        for a, b in zip((*state, loss), (*wanted, loss_wanted), strict=True):
-            np.testing.assert_array_equal(a, b)
+        alike((*state, loss), (*wanted, loss_wanted))
 
 
 @pytest.mark.chapter(23)
@@ -113,8 +112,7 @@ def test_what_others_look_at_is_not_written_over(backend):
         copies = list(map(np.array, seen))
         want = 2 * copies[0]
         assert f(x).tolist() == want.tolist() and x.is_deleted()
-        for a, b in zip(seen, copies, strict=True):
-            np.testing.assert_array_equal(a, b)
+        alike(seen, copies)
         assert same.tolist() == copies[0].tolist()
     of_numpy = np.arange(8, dtype="float32")
     for _ in range(3):

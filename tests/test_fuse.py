@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from harness import alike, as_interpreted
 from test_lower import check, floats, trace
 
 import minijit as jax
@@ -100,9 +101,8 @@ def test_several_totals_over_the_same_rows_are_one_kernel():
         return cross_entropy(x, labels), right, (nn.logsumexp(x, 1) * wanted).sum()
 
     assert len(program(f, x, labels).body) == 1
-    for a, b in zip(jax.jit(f, backend="plain")(x, labels),
-                    jax.jit(f, backend="eval")(x, labels), strict=True):  # fmt: skip
-        np.testing.assert_allclose(a, b, 1e-5)
+    alike(jax.jit(f, backend="plain")(x, labels), jax.jit(f, backend="eval")(x, labels),
+          rtol=1e-5)  # fmt: skip
 
 
 def test_totals_of_what_is_not_known_row_by_row_stay_apart():
@@ -134,8 +134,7 @@ def test_a_scatter_into_own_rows_keeps_their_order():
     assert len(program(f, x, i).body) < 4 and kernels(g, x, i) == 2
     for h in (f, g):
         found = jax.tree.leaves(jax.jit(h, backend="plain")(x, i))
-        for a, b in zip(found, jax.tree.leaves(h(jnp.array(x), i)), strict=True):
-            np.testing.assert_allclose(a, b, 1e-5)
+        alike(found, jax.tree.leaves(h(jnp.array(x), i)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("axis", [1, 0])
@@ -198,9 +197,7 @@ def test_what_a_reshape_mixes_lies_in_its_order(name):
     x = floats(4, 6, 8)
     rules = {d.rule for d in jax.explain(f, x).decisions}
     assert ("digits" in rules) == stored
-    with jax.disable_jit():
-        wanted = f(x)
-    np.testing.assert_allclose(jax.jit(f)(x), wanted, 1e-5, 1e-6)
+    as_interpreted(f, x, backend="llvm", rtol=1e-5, atol=1e-6)
 
 
 def test_siblings_that_read_the_same_are_one():
@@ -210,8 +207,7 @@ def test_siblings_that_read_the_same_are_one():
     x = floats(4, 5, 6)
     assert kernels(three, x) == 1
     assert kernels(lambda x: (x.sum(), jnp.sin(x)), x) == 1  # the total comes first
-    for found, wanted in zip(jax.jit(three)(x), three(x), strict=True):
-        np.testing.assert_allclose(found, wanted, 1e-5)
+    alike(jax.jit(three)(x), three(x), rtol=1e-5)
 
 
 def test_fusion_may_be_off_for_one_function():
@@ -394,8 +390,7 @@ def test_what_was_merged_meanwhile_may_stand_between_two():
     random = np.random.default_rng(0)
     shapes = (6, 5), (7, 6), (4,), (5,), (6,), (7,), (7,)
     args = [random.normal(size=shape).astype("f4") for shape in shapes]
-    for got, want in zip(jax.jit(f)(*args), f(*args), strict=True):
-        np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+    alike(jax.jit(f)(*args), f(*args), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.chapter(22)
@@ -444,8 +439,7 @@ def test_what_is_made_of_stored_totals_reads_them():
     args = floats(40, 50), floats(40), floats(40)
     text = jax.jit(f).lower(*args).compile().as_text()
     assert text.count("add_any_order(") == 2
-    for found, want in zip(jax.jit(f)(*args), f(*args), strict=True):
-        np.testing.assert_allclose(found, want, 1e-5, 1e-5)
+    alike(jax.jit(f)(*args), f(*args), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.chapter(27)

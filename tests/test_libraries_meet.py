@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from harness import alike
 
 import minijit as mj
 from minijit import lax, numpy as jnp
@@ -474,8 +475,7 @@ def test_flags_about_promotion_are_for_users(flag, jit):
         want = mj.tree.leaves(f())
         with flag[0](flag[1]):
             got = mj.tree.leaves(jit(f))
-        for x, y in zip(want, got, strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+        alike(want, got, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("apply", [lambda f: f, mj.jit])

@@ -239,8 +239,9 @@ def dot(lhs, rhs, contract=((1,), (0,)), batch=((), ()), **params):
 def test_products_that_are_sums(dtype):
     a, b = (ints(20, 20, dtype="int8", seed=s) for s in (0, 1))
     a, b = ((x > 0 if dtype == "bool" else x % 8).astype(half(dtype)) for x in (a, b))
-    program = check(dot, a, b)
-    assert not program.calls
+    assert not lower(trace(dot, a, b)).calls
+    a, b = a[:7], b[:, :9]
+    check(dot, a, b)
     check(lambda a, b: dot(a, b, ((), ())), a[0], b[0])
     if dtype != "bool":
         wide = np.dtype("float32" if half(dtype).kind not in "iu" else "int32")

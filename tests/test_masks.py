@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import alike
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -106,5 +107,4 @@ def test_compiled(backend):
     g = lambda x, k: [y[1] for y in mj.lax.scan(step, k, jnp.stack([x * 2, x]))[1]]
     for given, function in ((11, f), (7, g)):
         found = mj.jit(function, backend=backend)(x, given)
-        for got, want in zip(found, f(x, 11), strict=True):
-            np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-5)
+        alike(found, f(x, 11), rtol=1e-5)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import as_interpreted, profiled, refused
+from harness import alike, as_interpreted, profiled, refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -576,8 +576,7 @@ def test_a_body_that_stays_with_python_is_lowered_once(monkeypatch, body, why):
     assert ("scan", f"driven from Python: {why}") in compiled.fallbacks
     with mj.disable_jit():
         wanted = lax.scan(body, *args)
-    for got, want in zip(looping(*args), wanted, strict=True):
-        np.testing.assert_allclose(got, want)
+    alike(looping(*args), wanted, rtol=1e-7)
 
 
 def test_a_loop_outside_jit_takes_nothing_from_its_arguments():
@@ -656,8 +655,7 @@ def test_what_reads_an_updated_element_is_no_part_of_the_update(f, count):
     found = mj.jit(f)(*args)
     with mj.disable_jit():
         expected = f(*args)
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, 1e-4, 1e-5)
+    alike(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def count_visits(monkeypatch):
@@ -805,8 +803,7 @@ def test_small_arrays_are_written_whole_and_in_part():
     run = lambda *given: lax.fori_loop(0, 7, body, given)
     with mj.disable_jit():
         wanted = run(*map(jnp.asarray, given))
-    for got, want in zip(mj.jit(run)(*given), wanted, strict=True):
-        np.testing.assert_allclose(got, want, 1e-6)
+    alike(mj.jit(run)(*given), wanted, rtol=1e-6)
 
 
 def branch_by_lane(x, weight):

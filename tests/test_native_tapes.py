@@ -296,12 +296,8 @@ def test_stacks_of_transformations(program, stack):
     run = executors["plain"](mj.make_jaxpr(f)(points[0]), "f")
     # Where lanes take different branches outside of any loop, that is joined in Python.
     assert all(reason == outside for _, reason in run.fallbacks)
-    for got, want in zip(
-        run(points[0]),
-        mj.tree.leaves(mj.jit(f, backend="eval")(points[0])),
-        strict=True,
-    ):
-        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
+    alike(run(points[0]), mj.tree.leaves(mj.jit(f, backend="eval")(points[0])),
+          rtol=1e-3, atol=1e-5)  # fmt: skip
 
 
 def test_a_residual_that_is_a_constant():

@@ -126,8 +126,7 @@ def wanted():
 @pytest.mark.parametrize("name", calls)
 def test_first_and_second_derivatives_are_jax_s(wanted, name):
     found = slopes(mj, nn, name)(calls[name][1])
-    for got, want in zip(found, wanted[name], strict=True):
-        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
+    alike(found, wanted[name], rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.oracle

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from harness import alike
 from ir_interpreter import Run, garbage
 
 import minijit as mj
@@ -62,8 +63,7 @@ def routes():
 def agree(program, args, want):
     """Run a program as plain Python, by LLVM, and in the interpreter."""
     for route in routes():
-        for got, wanted in zip(load(program, route).run(*args), want, strict=True):
-            np.testing.assert_allclose(got, wanted, 1e-5, 1e-5)
+        alike(load(program, route).run(*args), want, rtol=1e-5, atol=1e-5)
 
 
 # ---- strides

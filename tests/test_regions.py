@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from harness import profiled, same_bits
+from harness import alike, profiled, same_bits
 from hypothesis import given, strategies as st
 
 import minijit as mj
@@ -23,6 +23,7 @@ from minijit.run.llvm.executor import compile_llvm
 from minijit.run.llvm.loops import LoopWriter
 from minijit.run.report.kernel_log import steps_of
 from minijit.trace.base.config import config
+from minijit.trace.jit.jit import executors
 from minijit.transform.control_flow.unions_and_tapes import TapeValue
 from tests import (
     ir_interpreter, test_lane_blocks as blocks, test_native_reversal as reversal,
@@ -63,21 +64,21 @@ def regions_of(program):
 
 
 def check(f, *args, bits=True):
-    """A function's loops are regions, and all that runs them gives the same."""
+    """A function's loops are regions, and all that runs them gives the same.
+
+    By LLVM to the bit what it is by numba, if `bits`; else what it is step by step.
+    """
     program = check_program(lowered(f, *args))
     assert not [call for call in program.calls if call.routine == "loop"]
     run = compile_llvm(mj.make_jaxpr(f)(*args), "f")
     assert "numba" not in routes(run) and run.fallbacks == ()
-    found = run(*args)
-    wanted = compile_python(mj.make_jaxpr(f)(*args), "f")(*args)
+    found, leaves = run(*args), mj.tree.leaves(args)
+    peer = compile_python if bits else executors["eval"]
+    wanted = peer(mj.make_jaxpr(f)(*args), "f")(*leaves)
     for a, b in zip(found, wanted, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert a.dtype == b.dtype and a.shape == b.shape
-        if bits:
-            assert same_bits(a, b)
-        np.testing.assert_allclose(a.astype("f8"), b.astype("f8"), 1e-5, 1e-6)
-    inputs = [np.asarray(leaf) for leaf in mj.tree.leaves(args)]
-    interpreted = ir_interpreter.run(program, *inputs)
+        assert same_bits(a, b) or not bits
+    alike(found, wanted, rtol=1e-5, atol=1e-6)
+    interpreted = ir_interpreter.run(program, *map(np.asarray, leaves))
     for a, b in zip(interpreted, wanted, strict=True):
         b = np.asarray(b).astype("f8")
         np.testing.assert_allclose(a.astype("f8"), b, 1e-3, 1e-5)
@@ -158,12 +159,15 @@ def test_an_accumulator_grows_in_one_place():
     def f(x, w):
         return lax.scan(lambda h, r: (jnp.tanh(h @ w + r),) * 2, x[0], x)[1]
 
-    args = np.ones((8, 6, 53), "f4"), np.full((8, 53, 53), 0.01, "f4")
-    region, = regions_of(check(mj.vmap(f), *args, bits=False))
-    grown = {s.buffer for s in statements(region.body) if getattr(s, "combine", None)}
-    assert len(grown) == 1
+    shaped = lambda n: (np.ones((n, 6, 53), "f4"), np.full((n, 53, 53), 0.01, "f4"))
+    args, lanes = shaped(8), mj.vmap(f)
+    for program in check(lanes, *shaped(2), bits=False), lowered(lanes, *args):
+        region, = regions_of(program)
+        found = statements(region.body)
+        assert len({s.buffer for s in found if getattr(s, "combine", None)}) == 1
+    agree(lanes, *args, backend="llvm")
     # Its loops are strips, though what a step stores the next one loads.
-    text = mj.jit(mj.vmap(f)).lower(*args).compile().as_text("llvm")
+    text = mj.jit(lanes).lower(*args).compile().as_text("llvm")
     assert re.search(r"fadd <\d+ x float>", text)
 
 

@@ -5,11 +5,12 @@ import math
 import re
 from collections import namedtuple
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harness import alike
+from harness import alike, as_interpreted
 from test_long_rows import extents, kernels_of, numbers
 
 import minijit as mj
@@ -42,6 +43,7 @@ from minijit.run.loading import rewritten
 from minijit.run.threads.kernels import is_parallel
 
 pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]
+agree = partial(as_interpreted, backend="llvm")
 f32 = np.dtype("float32")
 
 
@@ -138,8 +140,7 @@ def test_the_chosen_loops_compute_the_same(name, monkeypatch):
     monkeypatch.setattr(choose, "choice", lambda *args: None)
     mj.clear_caches()
     wanted = mj.jit(lambda *a: f(*a))(*args)
-    for a, b in zip(mj.tree.leaves(found), mj.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-5, 1e-5)
+    alike(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_rows_that_follow_each_other_are_one_run():
@@ -179,10 +180,7 @@ def test_what_a_step_gains_counts_for_each_step():
     assert cost[0] > 1.5 * cost[1]
     f, args = backwards(80)
     args = [0.1 * value(a, np.random.default_rng(0)) for a in args]
-    with mj.config.override("disable_jit", True):
-        wanted = f(*args)
-    for a, b in zip(mj.jit(f)(*args), wanted, strict=True):
-        np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-4, 1e-4)
+    agree(f, *args, rtol=1e-4)
 
 
 def test_rows_that_are_vectors_are_not_turned_into_lanes():
@@ -550,13 +548,10 @@ def test_sums_of_complex_columns_go_row_by_row():
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("rows", [20003, 20011])
 def test_the_last_lanes_go_side_by_side_too(rows, threads):
-    x = np.random.default_rng(rows).normal(size=(rows, 9)).astype("f4")
+    x, f = numbers(rows, 9), lambda x: nn.softmax(x * 3, -1)
     with mj.config.override("cpu_threads", threads):
-        found = np.asarray(mj.jit(lambda x: nn.softmax(x * 3, -1))(x))
-    with mj.disable_jit():
-        want = np.asarray(nn.softmax(jnp.asarray(x) * 3, -1))
-    assert np.allclose(found, want, 1e-5, 1e-6)
-    program = program_of(lambda x: nn.softmax(x * 3, -1), [x])
+        agree(f, x, rtol=1e-5, atol=1e-6)
+    program = program_of(f, [x])
     found = {c.recipe: c for c in candidates(program.kernels[0])}
     body, = found["short rows in lanes"].bodies
     loop, = arrange(body)
@@ -576,9 +571,7 @@ def test_blocks_of_columns_are_short_where_each_has_long_rows():
     for body in (kernel.body, *itertools.chain(*bodies)):
         rows = sum(b.nbytes for b in local_buffers(arrange(body)))
         assert rows <= mj.config.fusion.row_bytes
-    with mj.disable_jit():
-        wanted = mj.grad(f)(x)
-    alike(mj.jit(mj.grad(f))(x), wanted, rtol=1e-4, atol=1e-6)
+    agree(mj.grad(f), x, rtol=1e-4, atol=1e-6)
 
 
 def test_what_columns_share_is_made_once():
@@ -603,9 +596,7 @@ def test_functions_beside_a_scatter_have_a_loop_of_their_own():
         rules = [d.rule for d in mj.explain(function, x, i).decisions]
         assert "functions aside" in rules
     for function in (f, g, h):
-        with mj.disable_jit():
-            wanted = function(x, i)
-        alike(mj.jit(function)(x, i), wanted, rtol=1e-4, atol=1e-4)
+        agree(function, x, i, rtol=1e-4)
 
 
 def test_places_that_take_long_are_found_before_the_scatter():
@@ -622,15 +613,11 @@ def test_places_that_take_long_are_found_before_the_scatter():
         found = mj.explain(function, x).decisions
         aside, = (d for d in found if d.rule == "functions aside")
         assert aside.numbers["functions"] == {f: 1, g: 2}[function]
-        with mj.disable_jit():
-            wanted = function(x)
-        np.testing.assert_allclose(mj.jit(function)(x), wanted, 1e-5, 1e-5)
+        agree(function, x, rtol=1e-5)
     # What the terms of a total are made of is not beside the total.
     scores = lambda x: (abs(x[:, :1] - bins) * 3 + 1 - x[:, 1:] * 0.5).sum(1)
     h = lambda x: jnp.zeros(9).at[jnp.clip(scores(x).astype(int), 0, 8)].add(1.0)
-    with mj.disable_jit():
-        wanted = h(x)
-    np.testing.assert_array_equal(mj.jit(h)(x), wanted)
+    agree(h, x, rtol=0)
     # What is short is not: it would be written and read.
     i = jnp.asarray(rng.integers(-22, 22, 5_000))
     short = lambda i, x: jnp.zeros(22).at[i].add(x[:, 1])
@@ -693,9 +680,7 @@ def test_short_rows_run_in_lanes_beside_a_total_of_what_they_leave():
     for way in ("in lanes", "written out"):
         body, = found[f"short rows {way}"].bodies
         assert body[1:] == kernel.body[1:] != ()
-    with mj.disable_jit():
-        wanted = f(x)
-    alike(mj.jit(f)(x), wanted, rtol=1e-4, atol=1e-4)
+    agree(f, x, rtol=1e-4)
 
 
 @pytest.mark.parametrize("reduce", [jnp.max, jnp.sum, jnp.argmax])
@@ -738,8 +723,7 @@ def test_long_totals_of_short_rows_are_loops_of_vectors(reduce):
     text = f.lower(x).compile().as_text("llvm")
     assert "load <6 x float>, ptr %v" in text
     assert not re.search(r"(load|store) float\b", text)
-    with mj.disable_jit():
-        np.testing.assert_allclose(f(x), reduce(x, axis=2), 1e-5, 1e-5)
+    alike(f(x), reduce(x, axis=2), rtol=1e-5, atol=1e-5)
 
 
 def test_rows_of_complex_numbers_are_no_vectors():
@@ -782,9 +766,7 @@ def test_what_is_read_in_rows_and_stored_across_them_is_apart(f, shape):
     found, = (d for d in compiled.explain().decisions if d.rule == "schedule")
     assert next(iter(found.numbers)) in ("distribute", "join")
     assert found.numbers["as fused"] > 2 * min(found.numbers.values())
-    with mj.disable_jit():
-        want = f(x)
-    np.testing.assert_allclose(compiled(x), want, 1e-4, 1e-4)
+    agree(f, x, rtol=1e-4)
 
 
 def test_loops_change_places_only_for_memory_that_runs_along_the_outer_one_rather():
@@ -793,9 +775,7 @@ def test_loops_change_places_only_for_memory_that_runs_along_the_outer_one_rathe
     compiled = mj.jit(f).lower(x, c).compile()
     rules = [d.rule for d in compiled.explain().decisions]
     assert "rows" in rules and "along memory" not in rules
-    with mj.disable_jit():
-        want = f(x, c)
-    np.testing.assert_allclose(compiled(x, c), want, 1e-4)
+    agree(f, x, c, rtol=1e-4, atol=0.0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])

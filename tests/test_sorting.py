@@ -108,7 +108,8 @@ def test_the_largest_are_found_without_a_call(dtype):
     shapes = ((3, 40), 1), ((40, 3), 0), ((2, 9, 300), 2), ((LONG_ROW,), 0)
     for shape, axis in shapes:
         # In passes, or by a heap of one element in eight.
-        for k in {1, 2, min(8, shape[axis]), max(1, shape[axis] // 8)}:
+        every = sorted({1, 2, min(8, shape[axis]), max(1, shape[axis] // 8)})
+        for k in every[dtypes.index(dtype) % 2 :: 2]:
             run = jit(lambda x, k=k, axis=axis: top_k(x, k, axis=axis))
             for x in (hard_rows(dtype, mode, shape) for mode in modes):
                 values, places = run(x)

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from harness import refused
+from harness import alike, refused
 from referee import together
 
 import minijit as mj
@@ -84,8 +84,7 @@ def test_layers_are_jax_s(row):
     assert tuple(got) == tuple(shapes[row])
     jax_params, z = wanted[row]
     leaves = mj.tree.leaves(params)
-    for a, b in zip(leaves, jax.tree.leaves(jax_params), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    alike(leaves, jax.tree.leaves(jax_params), rtol=1e-5, atol=1e-6)
     y = apply(params, drawn(shape), rng=random.PRNGKey(1))
     assert y.shape == z.shape and ("FanIn" in row or y.shape == tuple(got))
     np.testing.assert_allclose(y, z, rtol=2e-5, atol=2e-5)

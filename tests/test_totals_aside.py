@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import alike
 from ir_interpreter import run
 
 import minijit as mj
@@ -81,8 +82,7 @@ def test_values(case):
     want = mj.tree.leaves(mj.jit(f, backend="eval")(*args))
     program = lower(mj.make_jaxpr(f)(*args))
     for got in (mj.tree.leaves(mj.jit(f)(*args)), run(program, *args, place=place)):
-        for y, z in zip(got, want, strict=True):
-            np.testing.assert_allclose(y, z, 1e-5, 1e-5)
+        alike(got, want, rtol=1e-5, atol=1e-5)
 
 
 KEPT = {
