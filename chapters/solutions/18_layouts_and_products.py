@@ -6,9 +6,8 @@ import numpy as np
 
 from minijit import make_jaxpr
 from minijit.compile.loops.expressions import Axis, as_index, op
-from minijit.compile.loops.statements import For, nested, statements
+from minijit.compile.loops.statements import For, nested, replaced, statements
 from minijit.compile.lower.walk import lower
-from minijit.compile.schedule.interchange import Renamer
 from minijit.compile.schedule.nests import in_nests
 from minijit.run.python.source import print_program
 
@@ -41,8 +40,7 @@ def tiled(body):
             axis: op("add", op("mul", counter, as_index(16)), step)
             for axis, counter, step in zip(axes, counters, steps, strict=True)
         }
-        stores = [store.rewrite(Renamer(names), lambda b: b) for store in stores]
-        return nested([*counters, *steps], stores)
+        return nested([*counters, *steps], replaced(stores, names.get))
 
     return in_nests(tile)(body)
 

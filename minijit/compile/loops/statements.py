@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from ..settings import Settings, config
 from .buffers import Buffer
+from .expressions import Load
 from .graphs import substitute
 
 
@@ -40,12 +41,12 @@ class Stmt:
         """The lists of statements inside it."""
         return ()
 
-    def rewrite(self, exprs, buffers):
-        """The same statement with other expressions and buffers.
+    def rewrite(self, exprs, place):
+        """The same statement with other expressions, and stores elsewhere.
 
         Args:
           exprs: function of a list of expressions: the list to put in their place.
-          buffers: function of a stored buffer: the one to put in its place.
+          place: function of what is stored into, a buffer and an index: another one.
         """
         raise TypeError(f"cannot rewrite {self!r}")
 
@@ -62,9 +63,9 @@ class Store(Stmt):
     def uses(self):
         return (*self.index, self.value)
 
-    def rewrite(self, exprs, buffers):
+    def rewrite(self, exprs, place):
         *index, value = exprs([*self.index, self.value])
-        return Store(buffers(self.buffer), tuple(index), value, self.combine)
+        return Store(*place(self.buffer, tuple(index)), value, self.combine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +85,9 @@ class For(Stmt):
     def bodies(self):
         return (self.body,)
 
-    def rewrite(self, exprs, buffers):
+    def rewrite(self, exprs, place):
         axis, = exprs([self.axis])
-        return For(axis, tuple(s.rewrite(exprs, buffers) for s in self.body))
+        return For(axis, tuple(s.rewrite(exprs, place) for s in self.body))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +104,10 @@ class If(Stmt):
     def bodies(self):
         return (self.then, self.otherwise)
 
-    def rewrite(self, exprs, buffers):
+    def rewrite(self, exprs, place):
         pred, = exprs([self.pred])
         then, otherwise = (
-            tuple(s.rewrite(exprs, buffers) for s in body) for body in self.bodies()
+            tuple(s.rewrite(exprs, place) for s in body) for body in self.bodies()
         )
         return If(pred, then, otherwise)
 
@@ -212,7 +213,27 @@ def replaced(body, replacement=lambda expr: None, new=None):
     """
     new = {} if new is None else new
     exprs = lambda roots: substitute(list(roots), replacement, new)
-    return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
+    return tuple(stmt.rewrite(exprs, lambda *place: place) for stmt in body)
+
+
+def on_buffers(body, place, buffers, new=None):
+    """Statements with the elements of some buffers elsewhere.
+
+    Args:
+      place: function of a buffer and an index: the buffer and index in their place.
+      new: as of `replaced`.
+    """
+    new = {} if new is None else new
+    there = lambda *old: place(*old) if old[0] in buffers else old
+
+    def load(expr):
+        if type(expr) is not Load or expr.buffer not in buffers:
+            return None
+        moved = Load(*place(expr.buffer, expr.index))
+        return moved if moved is not expr else None
+
+    exprs = lambda roots: substitute(list(roots), load, new)
+    return tuple(stmt.rewrite(exprs, there) for stmt in body)
 
 
 def changed(body, change):
@@ -250,7 +271,7 @@ class Let(Stmt):
     def uses(self):
         return (self.expr,)
 
-    def rewrite(self, exprs, buffers):
+    def rewrite(self, exprs, place):
         return Let(*exprs([self.expr]))
 
 
@@ -260,7 +281,7 @@ class Start(Stmt):
 
     reduce: object
 
-    def rewrite(self, exprs, buffers):
+    def rewrite(self, exprs, place):
         return Start(*exprs([self.reduce]))
 
 
@@ -273,7 +294,7 @@ class Step(Stmt):
     def uses(self):
         return self.reduce.bodies
 
-    def rewrite(self, exprs, buffers):
+    def rewrite(self, exprs, place):
         return Step(*exprs([self.reduce]))
 
 

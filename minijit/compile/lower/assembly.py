@@ -177,5 +177,5 @@ def loop_nest(walk, group, arrays):
         return substitute(exprs, answer, known)
 
     stores = reversed(group.stores)
-    own = lambda buffer: buffers.get(buffer, buffer)
+    own = lambda buffer, index: (buffers.get(buffer, buffer), index)
     return nested(group.nest, [store.rewrite(answered, own) for store in stores])

@@ -31,7 +31,7 @@ from ..loops.graphs import nothing, postorder, sorted_steps, substitute
 from ..loops.index_rules import piece_of
 from ..loops.kernel_buffers import buffer_names
 from ..loops.statements import (
-    Call, If, Kernel, Let, Store, expressions, nested, statements,
+    Call, If, Kernel, Let, Store, expressions, nested, on_buffers, statements,
 )
 from ..schedule.place import placed
 from ..schedule.shared_loops import after_loop, loaded_buffers, without
@@ -479,7 +479,7 @@ class Names:
           done: the stores that copy an array onto itself, and so go.
         """
         steps, known = [], {}
-        exprs = lambda roots: substitute(list(roots), self.load, known)
+        place = lambda buffer, index: (self[buffer], index)
         for step in body:
             if isinstance(step, Call):
                 sides = (step.inputs, step.outputs)
@@ -488,7 +488,7 @@ class Names:
             elif self.found.keys().isdisjoint(buffer_names(step.body)):
                 steps.append(step)
             elif rest := without(step.body, done):
-                rest = tuple(s.rewrite(exprs, self.__getitem__) for s in rest)
+                rest = on_buffers(rest, place, self.found, known)
                 steps.append(replace(step, body=rest))
         temps = tuple(b for b in self.program.temps if b not in self.found)
         outputs = tuple(map(self.__getitem__, self.program.outputs))
@@ -501,8 +501,3 @@ class Names:
 
     def view(self, view):
         return replace(view, buffer=self[view.buffer])
-
-    def load(self, expr):
-        if type(expr) is Load and expr.buffer in self.found:
-            return Load(self[expr.buffer], expr.index)
-        return None

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from ..loops.expressions import Const, Expr, Load, Op
 from ..loops.graphs import nothing, postorder
-from ..loops.statements import If, Store, changed
 
 # By the kind of a number's dtype, the operations in which it may be an argument.
 offsets = {"i": {"add", "sub", "lt", "le", "gt", "ge", "eq", "ne", "select"}}
@@ -76,15 +75,9 @@ class Lifter:
         return self.argument(expr) if lifted else expr
 
     def block(self, body):
-        return changed(body, self.statement)
-
-    def statement(self, stmt):
-        if isinstance(stmt, If):
-            return (If(self.expr(stmt.pred), *map(self.block, stmt.bodies())),)
-        if not isinstance(stmt, Store):
-            return None
-        index = tuple(self.index(self.expr(i)) for i in stmt.index)
-        return (replace(stmt, index=index, value=self.expr(stmt.value)),)
+        exprs = lambda roots: [*map(self.expr, roots)]
+        place = lambda buffer, index: (buffer, tuple(map(self.index, index)))
+        return tuple(stmt.rewrite(exprs, place) for stmt in body)
 
 
 def lift(kernel, kinds):

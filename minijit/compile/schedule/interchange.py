@@ -37,7 +37,7 @@ from ..loops.graphs import postorder
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
 from ..loops.statements import (
-    For, Store, changed, expressions, nested, replaced, statements,
+    For, Store, changed, expressions, nested, on_buffers, replaced, statements,
 )
 from ..pipeline import arrangements
 from ..settings import config
@@ -456,6 +456,17 @@ def is_of_column(expr, axis, inner=()):
     return axis in expr.free and not any(of_loops)
 
 
+def widened(axis, body, length):
+    """(statements, buffers): where a buffer of the kernel's own held what one step of a
+    loop has, it holds what a block of so many steps has."""
+    wide = {
+        b: Buffer(b.name, (*b.shape, length), b.dtype, space="cache")
+        for b in own_rows(axis, stores_in(body))
+    }
+    there = lambda b, index: (wide[b], (*index, axis))
+    return on_buffers(body, there, wide), {*wide.values()}
+
+
 class Columns:
     """The body of a loop over columns, taken apart.
 
@@ -473,17 +484,11 @@ class Columns:
         self.axis, self.length = axis, length
         inside = statements(body)
         self.inner = {s.axis for s in inside if isinstance(s, For)}
-        stores = stores_in(body)
-        stored = Counter(s.buffer for s in stores)
+        stored = Counter(s.buffer for s in stores_in(body))
         self.again = {buffer for buffer, count in stored.items() if count > 1}
-        # A buffer of the kernel's own holds one column; now it holds a block of them.
-        wide = {
-            b: Buffer(b.name, (*b.shape, length), b.dtype, space="cache")
-            for b in own_rows(axis, stores)
-        }
-        self.rows, self.known, self.parts = {*wide.values()}, {}, []
-        self.new, self.plain = {}, set()
-        for stmt in on_buffers(body, lambda b, index: (wide[b], (*index, axis)), wide):
+        body, self.rows = widened(axis, body, length)
+        self.known, self.parts, self.new, self.plain = {}, [], {}, set()
+        for stmt in body:
             self.take(stmt)
 
     def of_columns(self, expr):
@@ -566,39 +571,27 @@ class Columns:
         return piece_by_piece(self.axis, self.length, self.block)
 
     def block(self, place, count):
-        """The statements of one block, each loop over columns with its own axis."""
-
-        def placed(stmt):
-            if stmt.axis is not self.axis:
-                return None
-            j = Axis(count)
-            in_row = lambda b, index: (b, tuple(Renamer({self.axis: j})(index)))
-            body = on_buffers(stmt.body, in_row, self.rows)
-            return (For(j, replaced(body, {self.axis: place(j)}.get)),)
-
-        return changed(self.parts, placed)
+        return in_block(self.parts, self.axis, place, self.rows, count)
 
 
-def on_buffers(body, place, buffers):
-    """Statements with the elements of some buffers elsewhere.
+def in_block(parts, axis, place, rows, *block):
+    """Statements in which each loop over an axis goes over a block of its steps.
 
     Args:
-      place: function of a buffer and an index: the buffer and index in their place.
+      place: function of a counter of the block: the value of the axis.
+      rows: the buffers in which each step of a block has a place of its own, which the
+        axis is the index of; block: how many steps it has, and of what kind they are.
     """
 
-    def load(expr):
-        if type(expr) is not Load or expr.buffer not in buffers:
+    def placed(stmt):
+        if not isinstance(stmt, For) or stmt.axis is not axis:
             return None
-        moved = Load(*place(expr.buffer, expr.index))
-        return moved if moved is not expr else None
+        j = Axis(*block)
+        in_row = lambda b, index: (b, tuple(Renamer({axis: j})(index)))
+        body = on_buffers(stmt.body, in_row, rows)
+        return (For(j, replaced(body, {axis: place(j)}.get)),)
 
-    def store(stmt):
-        if isinstance(stmt, For) or stmt.buffer not in buffers:
-            return None
-        where = place(stmt.buffer, stmt.index)
-        return (Store(*where, stmt.value, stmt.combine),)
-
-    return changed(replaced(body, load), store)
+    return changed(parts, placed)
 
 
 def in_rows(body, rows):

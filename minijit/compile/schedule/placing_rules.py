@@ -5,7 +5,7 @@ from ..loops.contents import loads_of, stored_in, totals_in
 from ..loops.expressions import Axis, Const, Load, Op, Reduce
 from ..loops.graphs import nothing, postorder, recalled, remembered, substitute
 from ..loops.scalars import INDEX, dtype_bounds
-from ..loops.statements import If, Start, changed, expressions
+from ..loops.statements import If, Start, changed, expressions, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .interchange import interchanged
@@ -140,9 +140,6 @@ def share_axes(body):
                     keys[axis] = place, heights[expr]
     known = {}
 
-    def exprs(roots):
-        return substitute(roots, renamed, known)
-
     def renamed(expr):
         return chosen[expr] if chosen.get(expr, expr) is not expr else None
 
@@ -152,11 +149,10 @@ def share_axes(body):
     for axis, key in reversed(keys.items()):
         # How long the loops inside are may depend on the axes of those around them.
         if not isinstance(axis.extent, int):
-            extent, = exprs([axis.extent])
+            extent, = substitute([axis.extent], renamed, known)
             own = axis if extent is axis.extent else Axis(extent, axis.kind)
             chosen[axis] = shared.setdefault((extent, *key), own)
-    body = (stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
-    return without_guards(body)
+    return without_guards(replaced(body, renamed, known))
 
 
 def prepared(body):

@@ -29,11 +29,10 @@ from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.index_rules import piece_of
 from ..loops.scalars import is_half
-from ..loops.statements import For, Store, expressions, replaced
+from ..loops.statements import For, Store, expressions, on_buffers, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .cut_points import cut_points
-from .interchange import on_buffers
 from .nests import split, stride_along
 from .shared_loops import shares_of
 

@@ -12,13 +12,12 @@
 As many lanes as fit a vector: each operation is one instruction for all of them.
 """
 
-from dataclasses import replace
-
 from ..loops.contents import stored_in
 from ..loops.expressions import Axis, Load, as_index, op
-from ..loops.graphs import postorder, substitute
-from ..loops.statements import For, Store, changed, statements
+from ..loops.graphs import postorder
+from ..loops.statements import For, Store, changed
 from ..pipeline import arrangements
+from .interchange import in_block, widened
 from .shared_loops import loaded_buffers
 
 # So many lanes go side by side: as many numbers of 32 bits as a wide vector has.
@@ -51,7 +50,9 @@ def lanes_of_loop(stmt):
         length, kind = op("min", op("sub", as_index(n), first), as_index(most)), "loop"
     elif n % most:
         first = op("min", first, as_index(n - most))
-    return (For(chunk, side_by_side(stmt, first, length, kind)),)
+    body, rows = widened(stmt.axis, stmt.body, LANES)
+    parts, place = in_runs(stmt.axis, body), lambda i: op("add", first, i)
+    return (For(chunk, in_block(parts, stmt.axis, place, rows, length, kind)),)
 
 
 def overwrites(stmt):
@@ -68,49 +69,22 @@ def loaded(store, seen):
     return {e.buffer for e in loads if e.buffer.space == "cache"}
 
 
-def side_by_side(stmt, first, length, kind):
-    """The statements of a loop, for so many lanes from the first one on.
+def in_runs(axis, body):
+    """Statements of a loop over lanes in loops of their own, a run of stores in each.
 
-    Each run of stores is a loop over the lanes, of this kind; a number of the kernel's
-    own is one for each of them.
+    What a run reads of the step before is written after it.
     """
-    cells = {
-        s.buffer: replace(s.buffer, shape=(LANES,))
-        for s in statements(stmt.body)
-        if isinstance(s, Store) and has_cells(s)
-    }
-
-    def over_lanes(stores):
-        here = Axis(length, kind)
-        known = {stmt.axis: op("add", first, here)}
-
-        def moved(expr):
-            if type(expr) is Load and expr.buffer in cells:
-                return Load(cells[expr.buffer], (here,))
-            return None
-
-        def rewritten(store):
-            *index, value = substitute([*store.index, store.value], moved, known)
-            where = (here,) if store.buffer in cells else tuple(index)
-            return Store(cells.get(store.buffer, store.buffer), where, value)
-
-        return For(here, tuple(map(rewritten, stores)))
-
-    def phases(stmts):
-        result, run, loads, seen = [], [], set(), set()
-        for stmt in stmts:
-            # What the run reads of the step before is written after it.
-            if run and (isinstance(stmt, For) or stmt.buffer in loads):
-                result.append(over_lanes(run))
-                run, loads, seen = [], set(), set()
-            if isinstance(stmt, For):
-                result.append(For(stmt.axis, phases(stmt.body)))
-            else:
-                run.append(stmt)
-                loads |= loaded(stmt, seen)
-        return (*result, over_lanes(run)) if run else tuple(result)
-
-    return phases(stmt.body)
+    result, run, loads, seen = [], (), set(), set()
+    for stmt in body:
+        if run and (isinstance(stmt, For) or stmt.buffer in loads):
+            result.append(For(axis, run))
+            run, loads, seen = (), set(), set()
+        if isinstance(stmt, For):
+            result.append(For(stmt.axis, in_runs(axis, stmt.body)))
+        else:
+            run = (*run, stmt)
+            loads |= loaded(stmt, seen)
+    return (*result, For(axis, run)) if run else tuple(result)
 
 
 arrangements |= {"in_lanes": in_lanes}

@@ -137,12 +137,12 @@ def host_kernel(kernel):
     """As `host_call`; a kernel may write some elements only, so it is given all."""
     text = kernel_texts[type(kernel)](kernel)
     function = text.launch(functions_of([text])[text.key], *text.facts)
-    numbers, written = [c.value for c in text.numbers], written_by(kernel)
+    written = written_by(kernel)
     stored = tuple(b for b in text.buffers if b in written)
 
     def run(*arrays):
         arrays = dict(zip(text.buffers, map(np.array, arrays), strict=True))
-        function(*numbers, *arrays.values())
+        function(*arrays.values())
         return [arrays[b] for b in stored]
 
     return text.buffers, stored, run

@@ -111,18 +111,20 @@ def flattened(body, made=None):
     plain = lambda buffer: made.setdefault(buffer, flat(buffer))
     known: dict = {}
 
+    def place(buffer, index):
+        if isinstance(buffer, Flat):
+            return buffer, index
+        return plain(buffer), (sum_of(terms_in_memory(index, buffer)),)
+
     def flat_load(expr):
         if type(expr) is Load and not isinstance(expr.buffer, Flat):
-            return Load(plain(expr.buffer), address(expr))
+            return Load(*place(expr.buffer, expr.index))
         return None
 
     exprs = lambda roots: substitute(list(roots), flat_load, known)
 
     def rewritten(stmt):
         match stmt:
-            case loops.Store():
-                index, value = exprs([*address(stmt), stmt.value])
-                return loops.Store(plain(stmt.buffer), (index,), value, stmt.combine)
             case loops.For():
                 return loops.For(*exprs([stmt.axis]), block(stmt.body))
             case loops.If():
@@ -138,8 +140,8 @@ def flattened(body, made=None):
             case loops.Look():
                 # Nobody sends signals to a device.
                 return None
-            case loops.Let() | loops.Start() | loops.Step():
-                return stmt.rewrite(exprs, plain)
+            case loops.Let() | loops.Start() | loops.Step() | loops.Store():
+                return stmt.rewrite(exprs, place)
         raise NoCudaForm(obstacles[type(stmt)])
 
     def block(body):
@@ -180,11 +182,6 @@ def product(call, plain):
     store = loops.Store(*at(out, i, j), total)
     loop, = place((loops.For(both, (store,)),), prepare=tuple)
     return loop
-
-
-def address(access):
-    """Where an element is in its buffer's memory: -> a tuple of one index."""
-    return (sum_of(terms_in_memory(access.index, access.buffer)),)
 
 
 def parts_of_place(access):

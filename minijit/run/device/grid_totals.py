@@ -23,9 +23,10 @@ from dataclasses import replace
 from ...compile.decisions import loop_rules, noted, noting
 from ...compile.loops.contents import only_sets, totals_within
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
-from ...compile.loops.statements import For, Kernel, Store, nested, replaced
+from ...compile.loops.statements import (
+    For, Kernel, Store, nested, on_buffers, replaced,
+)
 from ...compile.pipeline import kernel_forms
-from ...compile.schedule.interchange import on_buffers
 from ...compile.schedule.nests import Renamer, count_of, digits, joined, nest_of
 from ...compile.schedule.shared_loops import after_loop, shares_of
 from ...compile.settings import config

@@ -49,15 +49,21 @@ FEWEST = 4
 
 
 class Steps(NamedTuple):
-    """What the steps of a loop do, several of which may run at once.
+    """What the steps of a loop do, several of which run at once, in a strip.
 
     Attributes:
       totals: those that go on in the loop, and began before it.
-      again: whether a step may run twice: it reads nothing that the loop stores.
+      again: whether a step may run twice: it reads nothing that the loop stores; and
+        then whether the last strip reaches back.
       stores: all of them; values: the operations that differ from step to step.
       size: bytes of the widest number.
       masked: whether a part of a strip may load and store no more than that part.
       apart: whether the numbers of some loads or stores are no neighbours.
+      count: how many steps one strip has.
+      soon: whether what is stored is loaded soon, or rows are written over, so that no
+        strip reaches back.
+      whole: whether LLVM is not to look for more: of totals that are shorter than a
+        register it takes those of several steps around at once.
     """
 
     totals: list
@@ -67,31 +73,13 @@ class Steps(NamedTuple):
     size: int
     masked: bool
     apart: bool
-
-
-class Plan(NamedTuple):
-    """How a loop is written in strips.
-
-    Attributes:
-      count: how many steps one strip has.
-      totals, again: as of its `Steps`; it is `again` where a last strip reaches back.
-      soon: whether what is stored is loaded soon, or rows are written over, so that no
-        strip reaches back.
-      masked: as of its `Steps`.
-      whole: whether LLVM is not to look for more: of totals that are shorter than a
-        register it takes those of several steps around at once.
-    """
-
-    count: int
-    totals: list
-    again: bool
-    soon: bool
-    masked: bool
-    whole: bool
+    count: int = 0
+    soon: bool = False
+    whole: bool = False
 
 
 def plan_of(walker, loop):
-    """The `Plan` of a loop; None of one that is left to LLVM."""
+    """The `Steps` of a loop in strips; None of one that is left to LLVM."""
     steps = steps_at_once(walker, loop)
     count, soon = strip_of(walker, loop, steps) if steps else (0, False)
     if not count:
@@ -105,7 +93,7 @@ def plan_of(walker, loop):
     soon = soon or steps.apart and not steps.again
     again = steps.again and not (soon or steps.totals) and isinstance(extent, int)
     whole = count >= shortest(steps) or not steps.totals
-    return Plan(count, steps.totals, again, soon, steps.masked, whole)
+    return steps._replace(again=again, count=count, soon=soon, whole=whole)
 
 
 def steps_at_once(walker, loop):
@@ -391,7 +379,7 @@ lane_walkers |= {Step: masked_step}
 def walk_strips(walker, loop, plan):
     """A loop in strips; at its end its totals become numbers."""
     writer, axis = walker.emitter, loop.axis
-    count, totals, again, soon, masked, _ = plan
+    count, totals, again = plan.count, plan.totals, plan.again
     outside = dict(walker.values)
     first, length = "0", axis.extent
     if span := writer.span(axis):
@@ -425,7 +413,7 @@ def walk_strips(walker, loop, plan):
         whole, rest = divmod(length, count)
         strips(whole + (again and rest > 0))
         at = length - rest
-        while soon and rest:
+        while plan.soon and rest:
             part = 1 << rest.bit_length() - 1
             if part > 1:
                 Strip(walker, loop, part, str(at), going).walk(loop.body)
@@ -444,12 +432,12 @@ def walk_strips(walker, loop, plan):
     if left:
         rest = writer.do(f"urem i64 {length}, {count}")
         done = writer.do(f"sub i64 {end}, {rest}")
-    if left and masked:
+    if left and plan.masked:
         with writer.branch(writer.do(f"icmp sgt i64 {rest}, 0")):
             Strip(walker, loop, count, done, going).only(rest).walk(loop.body)
     for total in totals:
         join(walker, lanes, total)
-    if left and not masked:
+    if left and not plan.masked:
         with writer.loop(None if span else loop, rest) as k:
             walker.values[axis] = writer.do(f"add nuw nsw i64 {done}, {k}")
             walker.block(loop.body)

@@ -1,22 +1,17 @@
 """Printed programs in memory, their kernels compiled by numba or left as Python."""
 
-from functools import partial
 from types import FunctionType
 
 import numpy as np
 
-from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import Kernel
-from ...compile.numbers.lift_numbers import factors
 from ...trace.base.turns import one_at_a_time
 from ...trace.jit.stores import Recent
 from ..cache_folder import write_source
 from ..loading import loaders, rewritten, routines
 from ..scalars.numba_scalars import native_functions
-from .emitter import print_lifted
 from .numba_kernels import compile_kernel
 from .source import print_program
-from .source_text import Constants
 
 # (text, types, constants) -> the compiled kernel, for all programs of this process.  A
 # program keeps its kernels for itself, so that one which leaves this table is compiled
@@ -56,35 +51,11 @@ def native_kernel(source, namespace, path):
     return kernel
 
 
-def with_arguments(kernel, source, path):
-    """A kernel in which numbers are arguments: -> (source, namespace, these numbers).
-
-    Programs that differ in a number so share what is compiled.  The file shows the
-    numbers themselves.
-    """
-    constants = Constants()
-    general = print_lifted(kernel, source.name, constants, factors)
-    typed = [f"{name} = {value}" for name, value in constants.definitions.items()]
-    lines = ["from __future__ import annotations", *typed, general.text]
-    namespace = {"np": np}
-    exec(compile("\n".join(lines), path, "exec"), namespace)
-    numbers = [wide_dtype(c.dtype).type(c.value) for c in general.numbers]
-    return general, namespace, numbers
-
-
-def launch_native(kernel, source, namespace, path):
-    """What the driver calls for a kernel: what numba makes of it."""
-    numbers = ()
-    if source.constants and not source.numbers:
-        source, namespace, numbers = with_arguments(kernel, source, path)
-    return partial(native_kernel(source, namespace, path), *numbers)
-
-
 # (native, type of a kernel) -> function(kernel, source, namespace, path): what the
 # driver calls for it; `namespace` has the printed function.
 launchers = {
     (False, Kernel): lambda kernel, source, namespace, path: namespace[source.name],
-    (True, Kernel): launch_native,
+    (True, Kernel): lambda kernel, *printed: native_kernel(*printed),
 }
 
 
