@@ -186,9 +186,10 @@ def bfloat16_value(stored, dtype):
 def bfloat16_bits(x, dtype):
     """The upper half of a float32, rounded to the nearest, halves to even."""
     pattern = x.bits("uint32")
-    rounded = (pattern + 0x7FFF + ((pattern >> 16) & 1)) >> 16
-    nan = ((pattern >> 16) & 0x8000) | 0x7FC0
-    return where(is_nan(x), nan, rounded).to("uint16")
+    rounded = pattern + 0x7FFF + ((pattern >> 16) & 1)
+    # A NaN gets a bit in the upper half.  One choice of 32 bits serves both: where the
+    # result is computed with, LLVM makes a mask of this shift and that to the left.
+    return (where(is_nan(x), pattern | 0x400000, rounded) >> 16).to("uint16")
 
 
 scalar_forms |= {
