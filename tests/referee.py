@@ -2,11 +2,13 @@
 
     want = together({"sin": (jax.numpy.sin, x), "gelu": (jax.nn.gelu, x)})
     want["sin"]
+    want = kept(source_of(table, ask), lambda: ask(jax, table))
 
 XLA takes longer for fifty small programs than for one of fifty parts, and its optimizer
 longer than such programs run.  Most of the time it takes all the same; so its answers
 are stored, each under the text of its program, what this was given, and jax's version.
-What is not stored is compiled: that loses time only.  Store all of them anew by
+Where tracing takes long as well, they are stored under the text of the table itself.
+What is not stored is computed: that loses time only.  Store all of them anew by
 
     python -m tests.referee
 """
@@ -14,7 +16,10 @@ What is not stored is compiled: that loses time only.  Store all of them anew by
 import functools
 import hashlib
 import importlib.metadata
+import inspect
 import itertools
+import pickle
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -69,14 +74,38 @@ def arrays_of(function):
     return only_arrays
 
 
-def printed(text, run):
-    """What a program with this text prints on jax: `run()` says, or has said."""
+@dataclass
+class Said:
+    """An array as jax has it, without jax."""
+
+    array: np.ndarray
+    weak_type: bool
+    dtype = property(lambda self: self.array.dtype)
+    shape = property(lambda self: self.array.shape)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def said(x):
+    """A leaf of a result as it is stored: an array, or a type of Python's."""
+    of_jax = hasattr(x, "weak_type")
+    return Said(np.asarray(x), bool(x.weak_type)) if of_jax else type(x).__name__
+
+
+def kept(text, ask):
+    """What `ask()` gives, or gave for the same text, which says all that is asked."""
     version = importlib.metadata.version("jax")
     key = hashlib.sha256(f"{version}\n{text}".encode()).hexdigest()[:24]
     if key in stored():
-        return stored()[key].tobytes().decode()
-    fresh[key] = np.frombuffer((answer := run()).encode(), "u1")
+        return pickle.loads(stored()[key].tobytes())
+    fresh[key] = np.frombuffer(pickle.dumps(answer := ask()), "u1")
     return answer
+
+
+def source_of(*things):
+    """The text of modules and functions."""
+    return "".join(map(inspect.getsource, things))
 
 
 @functools.cache

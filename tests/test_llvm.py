@@ -230,7 +230,7 @@ def test_every_function(module, name, cases):
     if not dynamic:
         pytest.skip("all calls need concrete values")
     # The first and the last: all of them run as plain Python elsewhere.
-    for case in (dynamic[0], dynamic[-1]):
+    for case in dynamic[:: max(1, len(dynamic) - 1)]:
         check(name, case, *run_case(module, name, case, "llvm"))
 
 

@@ -26,9 +26,9 @@ from tests.test_native_control import agree, allocations, executable, points, so
 pytestmark = pytest.mark.chapter(22)
 
 
-# Compiled by numba is a sample: a branch, a loop, and both in a scan.  All of them run
-# as plain Python below, and through LLVM in `test_regions`.
-by_numba = programs[::5]
+# Compiled by numba is a sample: a branch, and a loop in a branch in a scan.  All
+# run as plain Python below, and through LLVM in `test_regions`.
+by_numba = programs[::10]
 
 
 @pytest.mark.parametrize("program", programs)

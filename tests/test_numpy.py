@@ -7,13 +7,14 @@ precision; with jax (`pytest -m oracle`) values, dtypes and weak types.
 import functools
 import warnings
 
+import function_cases
 import ml_dtypes
 import numpy as np
 import pytest
 from function_cases import (
     Case, F, Weak, as_jax, collect, lax_cases, leaves, no_cases, numpy_cases,
 )
-from referee import arrays_of, together
+from referee import kept, said, source_of
 
 import minijit.lax as lax
 import minijit.numpy as jnp
@@ -189,75 +190,78 @@ def described(x):
     return type(x).__name__
 
 
-def jax_result(function):
-    """The leaves of a result, or the exception's class."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return leaves(function()), None
-        except Exception as error:
-            return None, error
-
-
 oracle_rows = [(p.values[0], p.values[1], p.values[2]) for p in every_case]
+
+
+def types_of(theirs, name, case):
+    """Of a call that can be traced, dtypes, weak types and shapes; None for an error.
+
+    jax knows them without computing.
+    """
+    import jax
+
+    arrays, function = case.traceable(theirs, name)
+    if not case.dynamic or not arrays:
+        return ()
+    try:
+        return list(map(described, leaves(jax.eval_shape(function, *arrays))))
+    except Exception:
+        return None
+
+
+def values_of(theirs, name, case):
+    """Of a call that NumPy is not asked of, or that is not traced, the result."""
+    if case.dynamic and not isinstance(case.numpy, str):
+        return ()
+    return list(map(said, leaves(case.call(theirs, name))))
+
+
+@functools.cache
+def asked(module, ask):
+    """{(name, k): what jax says} of the cases that are jax's too."""
+
+    def answers():
+        import jax
+
+        theirs = jax.numpy if module is jnp else jax.lax
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return {(name, k): ask(theirs, name, case)
+                    for of, name, cases in oracle_rows if of is module
+                    for k, case in enumerate(cases) if not case.jax}  # fmt: skip
+
+    text = source_of(function_cases, ask, described, answers)
+    return kept(f"{module.__name__}\n{text}", answers)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("module, name, cases", oracle_rows)
 def test_same_types_as_jax(module, name, cases):
-    """dtypes, weak types and shapes, which jax knows without computing."""
-    jax = pytest.importorskip("jax")
-    theirs = jax.numpy if module is jnp else jax.lax
-    for case in cases:
-        if case.jax or not case.dynamic:
+    pytest.importorskip("jax")
+    for k, case in enumerate(cases):
+        arrays, function = case.traceable(module, name)
+        if case.jax or not case.dynamic or not arrays:
             continue
-        arrays, function = case.traceable(theirs, name)
-        if not arrays:
-            continue
-        want, error = jax_result(lambda f=function, xs=arrays: jax.eval_shape(f, *xs))
-        message = f"{name}(*{case.args}, **{case.kwargs}): {error}"
-        if error is not None:
+        message = f"{name}(*{case.args}, **{case.kwargs})"
+        if (want := asked(module, types_of)[name, k]) is None:
             with pytest.raises(Exception):  # noqa: B017
-                traced(*case.traceable(module, name))
+                traced(arrays, function)
             continue
-        got = traced(*case.traceable(module, name))
-        assert list(map(described, got)) == [
-            described(x) if hasattr(x, "dtype") else type(x).__name__ for x in want
-        ], message
-
-
-@functools.cache
-def asked(module):
-    """{(name, k): what jax says} where NumPy was not asked: in one compiled program."""
-    import jax
-
-    theirs, programs = jax.numpy if module is jnp else jax.lax, {}
-    for _, name, cases in (row for row in oracle_rows if row[0] is module):
-        for k, case in enumerate(cases):
-            if isinstance(case.numpy, str) and case.dynamic and not case.jax:
-                arrays, function = case.traceable(theirs, name)
-                programs[name, k] = arrays_of(function), *arrays
-    return together(programs)
+        assert list(map(described, traced(arrays, function))) == want, message
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("module, name, cases", oracle_rows)
 def test_same_values_as_jax(module, name, cases):
     """Values and types where NumPy was not asked, and of a call that is not traced."""
-    jax = pytest.importorskip("jax")
-    theirs = jax.numpy if module is jnp else jax.lax
+    pytest.importorskip("jax")
     alone = next((c for c in cases if not c.dynamic), None)
     for k, case in enumerate(cases):
         if case.jax or not (isinstance(case.numpy, str) or case is alone):
             continue
-        got = leaves(case.call(module, name))
-        if case.dynamic:
-            got, want = [x for x in got if is_array(x)], asked(module)[name, k]
-        else:
-            want, error = jax_result(lambda c=case: c.call(theirs, name))
-            assert error is None, error
         message = f"{name}(*{case.args}, **{case.kwargs})"
-        for x, y in zip(got, want, strict=True):
+        want = asked(module, values_of)[name, k]
+        for x, y in zip(leaves(case.call(module, name)), want, strict=True):
             if hasattr(y, "weak_type"):
                 assert described(x) == described(y), message
                 assert_close(x, y, case, message)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from referee import printed
+from referee import kept
 
 pytestmark = [pytest.mark.chapter(25), pytest.mark.oracle]
 
@@ -68,7 +68,7 @@ def compare(program, theirs):
 def test_programs_of_jax_alone(program):
     pytest.importorskip("jax")
     text = (folder / f"{program}.py").read_text()
-    compare(program, printed(text, lambda: output(program)))
+    compare(program, kept(text, lambda: output(program)))
 
 
 @pytest.mark.parametrize("program,names", libraries.items())
