@@ -775,6 +775,21 @@ def test_llvm_looks_for_no_vectors_of_what_is_moved_far():
 
 
 @pytest.mark.chapter(24)
+@pytest.mark.parametrize("rows, vectors", [(1, True), (100, False)])
+def test_llvm_looks_for_no_vectors_of_what_seldom_runs(rows, vectors):
+    # A few shares of a long total are added up at the end of many a kernel.
+    i, r, k = (expressions.Axis(*a) for a in ((900,), (rows,), (5, "reduce")))
+    shapes = {"x": (900,), "y": (900,), "s": (rows, 5), "z": (rows,)}
+    x, y, s, z = (memory.Buffer(*b, np.dtype("f4")) for b in shapes.items())
+    total = expressions.Reduce("add", (k,), (expressions.Load(s, (r, k)),))
+    body = (
+        loops.For(i, (loops.Store(y, (i,), expressions.Load(x, (i,))),)),
+        loops.For(r, (loops.Store(z, (r,), total),)),
+    )
+    assert llvm_kernels.KernelText(loops.Kernel("k", body)).vectors == vectors
+
+
+@pytest.mark.chapter(24)
 def test_places_are_told_apart_by_their_numbers(monkeypatch):
     from minijit.run.llvm import strips as llvm_strips
 

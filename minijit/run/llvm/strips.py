@@ -34,7 +34,7 @@ from .extremes import start
 from .instructions import c_functions, divisions, overload
 from .lanes import has_rare_branch, lanes_of
 from .loops import LoopWriter
-from .notes import ACCUMULATED, FEWEST_STEPS
+from .notes import ACCUMULATED, FEWEST_STEPS, SELDOM
 from .target import vector_bytes
 from .text import LLVMWriter
 from .vectors import (
@@ -503,9 +503,15 @@ def walk_loop(walker, stmt):
         writer.loops.add("vectors")
         Lanes(walker, stmt).walk(stmt.body)
     else:
-        if stmt.axis.extent != 1 and not any(isinstance(s, For) for s in stmt.body):
+        if not (is_seldom(stmt, writer) or any(isinstance(s, For) for s in stmt.body)):
             writer.loops.add("vectors" if moves_apart(stmt) else "plain")
         blocks.walk_loop(walker, stmt)
+
+
+def is_seldom(loop, writer):
+    """Whether a loop runs so few steps in all that it does without LLVM's passes."""
+    extent = loop.axis.extent
+    return extent == 1 or isinstance(extent, int) and writer.times * extent <= SELDOM
 
 
 def without_guard(walker, loop):
