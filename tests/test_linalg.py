@@ -186,6 +186,19 @@ def test_empty_batches_and_matrices(shape):
     assert norm.shape == shape[:-2] and not norm.any()
 
 
+def test_a_batch_of_complex_matrices_is_one_call(monkeypatch):
+    x, shapes = C(3, 2, 4, 4), []
+    values = mj.jit(lambda x: jnp.linalg.svd(x, compute_uv=False))
+    want, svd = np.linalg.svd(x, compute_uv=False), np.linalg.svd
+    monkeypatch.setattr(
+        np.linalg, "svd", lambda x, *how: shapes.append(x.shape) or svd(x, *how)
+    )
+    np.testing.assert_allclose(values(x), want, 1e-4)
+    assert shapes == [x.shape]
+    x[1, 1] = np.nan  # This one alone has no values.
+    np.testing.assert_allclose(np.isnan(values(x)).sum(2), [[0, 0], [0, 4], [0, 0]])
+
+
 def test_rank():
     assert jnp.linalg.matrix_rank(singular) == 2
     assert jnp.linalg.matrix_rank(singular, tol=10.0) == 0

@@ -77,7 +77,12 @@ big, sides_of_big = R(2, 18, 18), R(2, 18, 2)
 definite_big = big @ big.transpose(0, 2, 1) + np.eye(18, dtype=np.float32)
 with_nan = np.where(np.arange(3)[:, None, None] == 1, np.float32(np.nan), a)
 diagonals = R(2, 5), R(2, 5) + 4, R(2, 5)
+z = a + 1j * R(3, 5, 5)
+conjugated = dict(left_side=True, lower=True, transpose_a=True, conjugate_a=True)
 calls |= {
+    "lu of complex numbers": (lax.linalg.lu, z),
+    "triangular, conjugated": (solver(**conjugated), z, z[..., :2]),
+    "solve of complex numbers": (solved, z, z[..., :2]),
     "cholesky, LAPACK": (lax.linalg.cholesky, definite_big),
     "lu, LAPACK": (lax.linalg.lu, R(2, 18, 20)),
     "solve, LAPACK": (solved, big, sides_of_big),

@@ -47,6 +47,12 @@ def swapped(t):
     return lax.fori_loop(0, N, body, t)
 
 
+def twice_over(t):
+    """The second product reads as the first one does, but what that has left."""
+    double = lambda t, i: t.at[i].set(t[i] * 2.0)
+    return lax.fori_loop(0, N, lambda i, t: double(double(t, i), i), t)
+
+
 def row_from_row(t):
     """Neighbours in the row above: their values go by way of a row of their own."""
 
@@ -138,8 +144,8 @@ def with_products(t):
 
 
 in_place = [
-    one_element, read_later, swapped, row_from_row, row_of_itself, in_two_loops,
-    in_a_branch, in_a_function, sorted_by_insertion, several_at_once,
+    one_element, read_later, swapped, twice_over, row_from_row, row_of_itself,
+    in_two_loops, in_a_branch, in_a_function, sorted_by_insertion, several_at_once,
     where_it_says_itself, two_at_once, sixteen_bits, with_products,
 ]  # fmt: skip
 

@@ -701,6 +701,8 @@ def householder_shape(a, taus):
 
 # How many axes of the first input are a matrix's, if they are not 2.
 first_axes = {lu_pivots_to_permutation_p: 1, tridiagonal_solve_p: 1}
+# Of these NumPy decomposes a whole batch in one call.
+at_once = {cholesky_p, qr_p, svd_p, eigh_p, eig_p}
 
 
 def of_matrices(p, function):
@@ -709,6 +711,7 @@ def of_matrices(p, function):
     Args:
       function: (*matrices, **params) -> a result, or several, as the primitive has
         them; None for NaN in all of them.  Matrices without elements it never gets.
+        Of a batch, where it takes one, None says that it cannot do all of it.
     """
 
     def values(*arrays, **params):
@@ -725,6 +728,10 @@ def each(p, function, arrays, params):
         return one(p, function, arrays, params)
     if 0 in batch:
         return [np.zeros(a.shape, a.dtype) for a in avals_of(p, arrays, params)]
+    if p in at_once and all(x.size for x in arrays):
+        found = function(*arrays, **params)
+        if found is not None:
+            return found if p.multiple_results else [found]
     places = np.ndindex(batch)
     found = [one(p, function, [x[i] for x in arrays], params) for i in places]
     parts = map(np.stack, zip(*found, strict=True))
@@ -765,8 +772,7 @@ def lapack(name, dtype):
 
 
 def cholesky_numpy(x):
-    factor, info = lapack("potrf", x.dtype)(x, lower=True, clean=True)
-    return factor if info == 0 else None
+    return by_lapack(np.linalg.cholesky, x)
 
 
 def triangular_solve_numpy(
@@ -795,45 +801,48 @@ def permutation_numpy(pivots, permutation_size):
 
 
 def qr_numpy(x, *, pivoting, full_matrices):
+    if not pivoting:
+        return np.linalg.qr(x, "complete" if full_matrices else "reduced")
+    if x.ndim > 2:
+        return None
     from scipy.linalg import qr
 
     mode = "full" if full_matrices else "economic"
-    found = qr(x, mode=mode, pivoting=pivoting, check_finite=False)
-    return (*found[:2], *(p.astype(INT32) for p in found[2:]))
+    q, r, order = qr(x, mode=mode, pivoting=True, check_finite=False)
+    return q, r, order.astype(INT32)
 
 
 def by_lapack(function, x, *args, **params):
-    """A function of SciPy's of a matrix; None if it is not finite, or has no answer."""
-    from scipy.linalg import LinAlgError
-
+    """A function of a matrix; None if it is not finite, or has no answer."""
     if not np.isfinite(x).all():
         return None
     try:
-        return function(x, *args, check_finite=False, **params)
-    except LinAlgError:
+        return function(x, *args, **params)
+    except np.linalg.LinAlgError:
         return None
 
 
 def svd_numpy(x, *, full_matrices, compute_uv):
-    from scipy.linalg import svd
-
-    found = by_lapack(svd, x, full_matrices, compute_uv)
+    found = by_lapack(np.linalg.svd, x, full_matrices, compute_uv)
     if found is None:
         return None
     return [found[1], found[0], found[2]] if compute_uv else [found]
 
 
 def eigh_numpy(x, *, lower):
-    from scipy.linalg import eigh
-
-    found = by_lapack(eigh, x, lower=lower, driver="evd")
+    found = by_lapack(np.linalg.eigh, x, "L" if lower else "U")
     return found and found[::-1]
 
 
 def eig_numpy(x, *, left, right):
-    from scipy.linalg import eig
+    if not left:
+        found = by_lapack(np.linalg.eig if right else np.linalg.eigvals, x)
+    elif x.ndim > 2:
+        return None
+    else:
+        from scipy.linalg import eig
 
-    found = by_lapack(eig, x, left=left, right=right)
+        found = by_lapack(eig, x, left=True, right=right, check_finite=False)
     if found is None:
         return None
     found = found if left or right else [found]
@@ -844,7 +853,7 @@ def schur_numpy(x, *, compute_schur_vectors):
     from scipy.linalg import schur
 
     kind = "complex" if x.dtype.kind == "c" else "real"
-    found = by_lapack(schur, x, output=kind)
+    found = by_lapack(schur, x, output=kind, check_finite=False)
     return found and found[: 1 + compute_schur_vectors]
 
 

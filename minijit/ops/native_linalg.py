@@ -28,6 +28,7 @@ from ..compile.lower.calls import add_call, whole_atom
 from ..compile.lower.walk import Statements
 from ..compile.pipeline import row_choosers
 from ..run.lapack import lapack
+from ..trace.numpy_values import real_part
 from . import linalg
 from .linalg import cholesky_p, lu_p, triangular_solve_p
 
@@ -172,7 +173,8 @@ def build_triangular_solve(builder, call, places):
     total = Total(builder, view.buffer.dtype)
     with loops(builder, batch) as lead:
         x = Matrix(builder, target, lead)
-        a = lambda i, k: read((*lead, k, i) if swapped else (*lead, i, k))
+        given = lambda i, k: read((*lead, k, i) if swapped else (*lead, i, k))
+        a = (lambda i, k: op("conj", given(i, k))) if params["conjugate_a"] else given
         at = lambda i, c: (i, c) if left_side else (c, i)
         with loop(builder, n) as s, loop(builder, many) as c:
             i = place(s)
@@ -192,17 +194,17 @@ def build_lu(builder, call, places):
     target = working_copy(builder, call, places, 0)
     pivots, permutation = (places[view.buffer][0] for view in call.outputs[1:])
     integer = lambda x: op("convert", x, dtype=pivots.dtype)
-    largest, chosen = builder.number(dtype), builder.number(INDEX)
+    largest, chosen = builder.number(real_part(dtype)), builder.number(INDEX)
     with loops(builder, batch) as lead:
         x, order = Matrix(builder, target, lead), Matrix(builder, permutation, lead)
         with loop(builder, m) as i:
             order[i] = integer(i)
         with loop(builder, min(m, n)) as j:
-            builder.set(largest, Const(-1, dtype))
+            builder.set(largest, Const(-1, real_part(dtype)))
             builder.set(chosen, j)
             with loop(builder, minus(m, j)) as r:
                 i = minus(m - 1, r)
-                size = op("abs", x[i, j])
+                size = size_of(x[i, j])
                 with branch(builder, op("ge", size, largest.load())):
                     builder.set(largest, size)
                     builder.set(chosen, i)
@@ -215,6 +217,14 @@ def build_lu(builder, call, places):
                     exchange(builder, order, (i,), (j,))
             eliminate(builder, x, m, n, j)
     finish(builder, call, places)
+
+
+def size_of(x):
+    """|x|; of complex numbers, as LAPACK compares them, both parts together."""
+    if x.dtype.kind != "c":
+        return op("abs", x)
+    real, imaginary = (op(p, x, dtype=real_part(x.dtype)) for p in ("real", "imag"))
+    return op("add", op("abs", real), op("abs", imaginary))
 
 
 def exchange(builder, x, one, other):
@@ -590,6 +600,9 @@ rows = {getattr(linalg, f"{function.__name__}_p"): function for function in (
 # Decompositions of matrices of so many rows are loops of our own.
 SMALL = 16
 
+# Those whose loops are of complex numbers as well.
+of_any_numbers = {triangular_solve_p, lu_p}
+
 loop_rules |= {
     "elements": (True, "so few elements are quicker in loops"),
     "routine": (False, "a matrix of so many rows is one for LAPACK"),
@@ -614,13 +627,15 @@ def build(builder, call, places):
 def obstacle(call):
     """Why a decomposition is left to Python, or None."""
     views = *call.inputs, *call.outputs
-    reason = in_the_way([view.buffer.dtype for view in views], call.inputs)
+    dtypes = [view.buffer.dtype for view in views]
+    reason = in_the_way(kind_of(call), dtypes, call.inputs)
     return reason and f"{kind_of(call)} in its body is {reason}"
 
 
-def in_the_way(dtypes, inputs):
+def in_the_way(primitive, dtypes, inputs):
     """What no native code decomposes, in words, or None."""
-    if any(dtype.kind == "c" for dtype in dtypes):
+    in_loops = primitive in of_any_numbers and max(inputs[0].shape[-2:]) <= SMALL
+    if any(dtype.kind == "c" for dtype in dtypes) and not in_loops:
         return "of complex numbers"
     if any(0 in x.shape for x in inputs):
         return "of empty matrices"
@@ -632,7 +647,8 @@ def native_row(eqn):
     if eqn.primitive not in rows:
         return None
     inputs, outputs = ([v.aval for v in side] for side in (eqn.invars, eqn.outvars))
-    reason = in_the_way([aval.dtype for aval in (*inputs, *outputs)], inputs)
+    dtypes = [aval.dtype for aval in (*inputs, *outputs)]
+    reason = in_the_way(eqn.primitive, dtypes, inputs)
     return None if reason else Statements(call_native)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, as_index, op
-from ..loops.kernel_buffers import local_buffers
+from ..loops.kernel_buffers import local_buffers, opened
 from ..loops.statements import Kernel, Look, Store, nested
 from ..memory.moved import Known, Moved
 from ..memory.overwriting import placed_once
@@ -120,7 +120,7 @@ class RegionBody:
     @property
     def body(self):
         """All statements built so far."""
-        return (*self.first, *self.blocks[0])
+        return opened((*self.first, *self.blocks[0]))
 
     def set(self, where, value):
         """A number in a register, or at a place, becomes another one."""
@@ -235,7 +235,7 @@ class RegionBuilder(RegionBody):
                 for b in local_buffers(body):
                     places[b] = (self.room(b.shape, b.dtype),)
                 moved = Moved(places, body)
-                self.add(*moved.block(body))
+                self.add(*moved.scope(body))
                 for first, *others in map(places.get, moved.late):
                     self.copy(first, others)
             else:

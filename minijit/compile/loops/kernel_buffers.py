@@ -4,11 +4,12 @@
     local_buffers(body)      # those of its own, in the cache
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from .buffers import Buffer
-from .contents import loads_of, stores_in
-from .statements import Call, Reserve, Store, Swap, statements
+from .contents import loads_of, loads_within, stores_in
+from .expressions import Axis
+from .statements import Call, For, If, Let, Reserve, Store, Swap, While, statements
 
 
 def touched_by_call(stmt):
@@ -40,6 +41,57 @@ def used_buffers(body):
             written |= dict.fromkeys(writes)
             read |= dict.fromkeys(reads)
     return written, read | dict.fromkeys(load.buffer for load in loads_of(body))
+
+
+def changed_loads(body, after=()):
+    """For each statement of a region: those of its loads that a later one has, too, and
+    whose array is written by then.
+
+    Args:
+      after: more that comes later.
+    """
+    pending, changed, found = defaultdict(set), set(), []
+    for stmt in reversed((*body, *after)):
+        written, _ = used_buffers((stmt,))
+        for buffer in written:
+            changed |= pending.pop(buffer, set())
+        loads = loads_of((stmt,))
+        if stmt.bodies() and not is_scope(stmt):
+            changed.update(e for e in loads if e.buffer in written)
+        found.append([e for e in loads if e in changed])
+        for e in loads:
+            pending[e.buffer].add(e)
+    return found[len(after) :][::-1]
+
+
+def scope(body):
+    """A statement in which what others compute has a name."""
+    return For(Axis(1, "names"), tuple(body))
+
+
+def is_scope(stmt):
+    return type(stmt) is For and stmt.axis.kind == "names"
+
+
+def opened(body, after=()):
+    """Statements with what is in scopes in their place, but where a name would be known
+    to a later statement for which it is something else."""
+    found = []
+    for stmt, changed in zip(body, changed_loads(body, after), strict=True):
+        if is_scope(stmt):
+            named = [s.expr for s in stmt.body if type(s) is Let]
+            if not {*changed}.isdisjoint(loads_within(named)):
+                found.append(For(Axis(1, "serial"), stmt.body))
+            else:
+                found += stmt.body
+        elif type(stmt) is While:
+            test = opened(stmt.test, stmt.body)
+            found.append(While(test, stmt.cond, opened(stmt.body)))
+        elif type(stmt) is If:
+            found.append(If(stmt.pred, *map(opened, stmt.bodies())))
+        else:
+            found.append(For(stmt.axis, opened(stmt.body)) if stmt.bodies() else stmt)
+    return tuple(found)
 
 
 def buffer_names(body):

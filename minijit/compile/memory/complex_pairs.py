@@ -23,8 +23,11 @@ from ...trace.numpy_values import real_part
 from ...trace.slicing import dynamic_update_slice_p
 from ..loops import statements as loops
 from ..loops.buffers import Buffer, View
+from ..loops.contents import loads_within
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
+from ..loops.kernel_buffers import changed_loads
+from ..loops.scalars import BOOL
 from ..lower.calls import numbers_left
 from ..lower.walk import lower_rules, new_axis
 from ..numbers.complex_forms import Pair, complex_forms
@@ -150,18 +153,51 @@ class PairedStatements:
     """Placed statements in which each complex number is two real ones.
 
     Attributes:
+      is_region: whether they may read what others of them wrote.
       functions: {`Function` of a region: what it became}.
     """
 
-    def __init__(self):
-        self.pairs, self.functions = Pairs(), {}
+    def __init__(self, is_region=False):
+        self.pairs, self.is_region, self.functions = Pairs(), is_region, {}
 
     def block(self, body, named=frozenset()):
         """The statements of a block; `named` are the expressions that have a `Let`."""
         result, named = [], set(named)
-        for stmt in body:
-            result += rows[type(stmt)](self, stmt, named)
+        changing = changed_loads(body) if self.is_region else [()] * len(body)
+        outside = self.pairs.parts
+        self.pairs.parts = dict(outside) if any(changing) else outside
+        for stmt, loads in zip(body, changing, strict=True):
+            loads = [e for e in loads_within(stmt.uses()) if e in loads]
+            if loads and isinstance(stmt, loops.If):
+                pred = register(BOOL)
+                result += self.alone(loops.Store(pred, (), stmt.pred), loads, named)
+                stmt = replace(stmt, pred=Load(pred, ()))
+            result += self.alone(stmt, () if stmt.bodies() else loads, named)
+        self.pairs.parts = outside
         return tuple(result)
+
+    def alone(self, stmt, loads, named):
+        """A statement, with some loads from numbers of its own: as parts of names they
+        would be known to the statements after it, where they are others."""
+        if not loads:
+            return rows[type(stmt)](self, stmt, named)
+        uses, held, changed = stmt.uses(), [], set()
+        again = getattr(stmt, "expr", None)  # A name is what it is given last.
+        known = {e for e in postorder(uses) if self.pairs(e)[0] in named} - {again}
+        for e in postorder(uses, known):
+            if e in loads:
+                parts = self.pairs(e)
+                numbers = [register(part.dtype) for part in parts]
+                held += map(loops.Store, numbers, [()] * len(parts), parts)
+                self.pairs.parts[e] = tuple(Load(number, ()) for number in numbers)
+                changed.add(e)
+            elif not changed.isdisjoint(e.children()):
+                self.pairs.parts.pop(e)
+                changed.add(e)
+        held += rows[type(stmt)](self, stmt, named)
+        for e in changed - {again}:
+            self.pairs.parts.pop(e, None)
+        return held
 
     def shared(self, exprs, named):
         """A `Let` for all in some expressions that is used more than once."""
@@ -259,6 +295,10 @@ class PairedStatements:
         return [*self.shared([pred], named), loops.Fail(pred, stmt.message)]
 
 
+def register(dtype):
+    return Buffer("held", (), dtype, space="register")
+
+
 # type of a statement -> method(statements, it, the named): the statements it becomes.
 rows = {
     loops.Call: PairedStatements.call,
@@ -291,7 +331,7 @@ def region_in_pairs(region):
     bodies = (region.body, *(f.body for f in region.functions))
     if not any(map(has_complex, bodies)):
         return region
-    paired = PairedStatements()
+    paired = PairedStatements(is_region=True)
     functions = tuple(map(paired.function, region.functions))
     tables = tuple(
         replace(t, columns=tuple(map(pairs_of, t.columns))) for t in region.tables

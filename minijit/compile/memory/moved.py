@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ..loops.contents import counted
 from ..loops.expressions import Expr, Load
 from ..loops.graphs import substitute
+from ..loops.kernel_buffers import scope
 from ..loops.statements import For, If, Let, Start, Step, Store
 from .overwriting import copied_by
 
@@ -86,6 +87,11 @@ class Moved:
                     steps.add(new.reduce)
         self.named = outside
         return tuple(found)
+
+    def scope(self, body):
+        """The statements; what they name is known to none after them."""
+        body = self.block(body)
+        return [scope(body)] if any(type(stmt) is Let for stmt in body) else body
 
     def statement(self, stmt):
         match stmt:
