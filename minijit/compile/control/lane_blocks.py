@@ -18,6 +18,7 @@ from ..decisions import loop_rules, noted
 from ..loops.contents import loads_of, stores_in
 from ..loops.expressions import Axis, Load, op
 from ..loops.graphs import postorder
+from ..loops.kernel_buffers import is_scope
 from ..loops.statements import (
     For, Kernel, Let, Store, changed, expressions, replaced,
 )
@@ -42,7 +43,7 @@ def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
 
     def part_of_lanes(stmt):
         """A loop over all lanes, for those of a block."""
-        if not isinstance(stmt, For) or stmt.axis.kind == "serial":
+        if not isinstance(stmt, For) or is_scope(stmt) or stmt.axis.kind == "serial":
             return None
         lane = Axis(left, stmt.axis.kind)
         index = op("add", first, lane)
