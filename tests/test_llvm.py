@@ -530,6 +530,25 @@ def test_a_chosen_number_is_read_alone():
     assert "vblendvps" in made and not re.search(r"vblendvps[^\n]*\(", made)
 
 
+def test_short_loops_that_are_left_to_llvm_store_under_no_mask():
+    """A store under a mask takes twenty cycles: two numbers more take one each."""
+    f, x = mj.jit(lambda x: jnp.flip(x, 1)), np.arange(3000.0).reshape(300, 10)
+    np.testing.assert_array_equal(f(x), x[:, ::-1])
+    made = str(llvm_engine.optimised(f.lower(x).compile().as_text("llvm")))
+    assert " x float>" in made and "masked.store" not in made
+
+
+@pytest.mark.parametrize("columns, written_out", [(64, True), (1000, False)])
+def test_short_rows_where_an_array_says_are_written_out(columns, written_out):
+    """The processor sees the next ones sooner, for all of which it has to wait."""
+    f = mj.jit(lambda x, i: x[i] * 2 + 1)
+    x, i = np.arange(40.0 * columns, dtype="f4").reshape(40, -1), np.arange(39, -1, -1)
+    np.testing.assert_array_equal(f(x, i), x[::-1] * 2 + 1)
+    text, whole = f.lower(x, i).compile().as_text("llvm"), x[0].nbytes // vector_bytes()
+    loads = re.findall(r"= load <\d+ x float>", text)
+    assert len(loads) == (whole if written_out else 1)
+
+
 @pytest.mark.chapter(24)
 @pytest.mark.parametrize("m, n, k", [(40, 30, 20_000), (4, 3, 2_000_000)])
 def test_long_products_are_summed_in_parts(m, n, k):

@@ -18,6 +18,7 @@ import math
 from collections import defaultdict
 from typing import NamedTuple
 
+from ...compile.loops.contents import loads_within
 from ...compile.loops.expressions import Axis, Const, Load, Op
 from ...compile.loops.graphs import free_axes, postorder
 from ...compile.loops.reductions import combine
@@ -46,6 +47,8 @@ from .vectors import (
 
 # Shorter strips than these are left to LLVM where some steps of the loop are left over.
 FEWEST = 4
+# Rows of so many strips are written out where an array says where they lie.
+MOST_STRIPS = 16
 
 
 class Steps(NamedTuple):
@@ -376,6 +379,20 @@ def masked_step(lanes, stmt):
 lane_walkers |= {Step: masked_step}
 
 
+def is_row_where_told(loop, steps):
+    """Whether it is a short row that lies where an array says: it is written out.
+
+    A processor waits for such a row, and sees the next ones as far as instructions of
+    the rows before are few.
+    """
+    if steps > MOST_STRIPS:
+        return False
+    exprs = postorder(expressions(loop.body))
+    places = [i for e in exprs if type(e) is Load for i in e.index]
+    work = [e for e in exprs if isinstance(e, Op) and loop.axis in e.free]
+    return len(work) <= FEWEST_STEPS and any(loads_within(places))
+
+
 def walk_strips(walker, loop, plan):
     """A loop in strips; at its end its totals become numbers."""
     writer, axis = walker.emitter, loop.axis
@@ -399,8 +416,10 @@ def walk_strips(walker, loop, plan):
     going = dict(lanes.cells)
 
     def strips(steps):
-        if steps == 1:
-            Strip(walker, loop, count, first, going).walk(loop.body)
+        if steps == 1 or fixed and is_row_where_told(loop, steps):
+            for k in range(steps):
+                at = min(k * count, length - count)
+                Strip(walker, loop, count, str(at), going).walk(loop.body)
             return
         with writer.loop(None if span else loop, steps) as k:
             at = writer.do(f"mul nuw nsw i64 {k}, {count}")

@@ -181,17 +181,20 @@ def target_machine(how="thorough"):
 # The ones that compile; the others, one for each engine, only load.
 shared_machine = functools.cache(target_machine)
 
-# What LLVM leaves out when it makes machine code: {option: its value then, and later}.
+# What LLVM leaves out of its work for us: {option: its value then, and later}.
 # To look for the fewest registers that all addresses of a loop can be made of takes up
 # to half of that time, and our addresses are few: what an instruction cannot add up is
 # computed outside of the loop.  The quick choice of instructions at level 0 has a
 # `select` of AVX read 16 bytes where 4 are; it has no value that means its default.
 # Instructions are ordered before they get registers; to order them again takes up to a
 # fifth of the time for long blocks, and processors reorder what they are given.
+# And a loop of less than 16 steps it makes one of whole vectors under a mask, whose
+# stores take twenty cycles each, where a vector and two single numbers take three.
 left_out = {
     "disable-lsr": ("true", "false"),
     "fast-isel": ("false", "false"),
     "disable-post-ra": ("true", "false"),
+    "vectorizer-min-trip-count": ("8", "16"),
 }
 # An option that LLVM does not know ends the process: it has these in such versions.
 VERSIONS = range(20, 23)
@@ -240,7 +243,8 @@ def run_passes(module, machine, only=(), **options):
             getattr(passes, f"add_{name}_pass")()
     else:
         passes = builder.getModulePassManager()
-    passes.run(module, builder)
+    with leaving_out():
+        passes.run(module, builder)
     # What `passes.close` of llvmlite 0.50 leaves out: 70 KB for each module.
     llvm.newpassmanagers.NewPassManager._dispose(passes)
     passes.detach()
