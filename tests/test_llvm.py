@@ -680,6 +680,18 @@ def test_how_often_the_last_number_of_a_row_is_stored_alone(f, alone):
 
 
 @pytest.mark.chapter(24)
+@pytest.mark.parametrize("f, dtype, registers", [
+    (jnp.exp, "f4", 4), (jnp.square, "f4", 4), (jnp.square, "bfloat16", 4),
+    (mj.nn.gelu, "bfloat16", 4), (lax.lgamma, "f4", 2), (lax.digamma, "f4", 1),
+])  # fmt: skip
+def test_so_many_registers_side_by_side(f, dtype, registers):
+    """As many as hide that each operation waits, if not too much is written out."""
+    x = jnp.ones(4096, dtype)
+    text = mj.jit(f).lower(x).compile().as_text("llvm")
+    assert f"load <{registers * vector_bytes() // 4} x " in text
+
+
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("f, times", [
     (lambda c, x: jnp.where(x > 0, c + x, c), 1),
     (lambda c, x: jnp.minimum(c, jnp.where(x > 0, x, jnp.inf)), 1),

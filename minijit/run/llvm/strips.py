@@ -27,6 +27,7 @@ from ...compile.loops.statements import (
     For, If, Let, Start, Step, Store, expressions, statements,
 )
 from ...compile.numbers.scalar_forms import form_of, plain_name
+from ...compile.schedule.cost import weight
 from ...compile.schedule.machine import Machine
 from ...compile.schedule.nests import strides_of
 from ..emit import Walker, any_order, total_only, walkers
@@ -39,8 +40,8 @@ from .notes import ACCUMULATED, FEWEST_STEPS, SELDOM
 from .target import vector_bytes
 from .text import LLVMWriter
 from .vectors import (
-    PACKED, Lanes, WithinKernel, each_place_once, follows, in_rows, in_vectors,
-    lane_walkers, moves_apart, pieces, row_of, step,
+    PACKED, WRITTEN_OUT, Lanes, WithinKernel, each_place_once, follows, in_rows,
+    in_vectors, lane_walkers, moves_apart, pieces, row_of, step,
 )
 
 # ---- which loops
@@ -145,13 +146,14 @@ def strip_of(walker, loop, steps):
     least = count = shortest(steps)
     machine = Machine.host()
     # Side by side so many operations do not wait for each other, nor a total for the
-    # sum before; that is worth it in long loops of which all fits into registers.
+    # sum before; that is worth it in long loops of which not too much is written out.
     many = 1 << int(math.log2(machine.wait / machine.op))
     short = fixed and extent < 4 * many * count
-    functions = any(form_of(*key_of(e)) for e in steps.values)
-    nested = any(isinstance(s, For) for s in loop.body)
-    fits = len(steps.values) * many <= machine.registers
-    count *= many if fits and not (functions or nested or short) else 1
+    if not short and not any(isinstance(s, For) for s in loop.body):
+        instructions = sum(weight(e)[0] for e in steps.values)
+        while many > 1 and many * instructions > WRITTEN_OUT:
+            many //= 2
+        count = max(count, many * vector_bytes() // steps.size)
     if not short:
         return count, False
     # What is stored here is loaded soon: a processor waits for a load that reaches

@@ -159,11 +159,14 @@ def in_rows(row, size):
     return whole and all(n % size == 0 for _, n in terms)
 
 
-def alike(loop):
+def alike(loop, count):
     """The functions that a loop's vectors ask for so often that LLVM would be long over
     them: {a call: all those of the function that need not wait for each other}.
 
-    One that reads what the loop stores is computed where it stands.
+    Args:
+      count: how many numbers a vector has.
+
+    A function that reads what the loop stores is computed where it stands.
     """
     stored = {s.buffer for s in stores_in(loop.body)}
     groups, rounds, bound = defaultdict(list), {}, set()
@@ -176,8 +179,9 @@ def alike(loop):
             key = plain_name(e), tuple(arg.dtype for arg in e.args), e.dtype
             groups[rounds[e], key].append(e)
             rounds[e] += 1
-    work = {e: len(g) * weight(e)[0] for g in groups.values() for e in g if len(g) > 2}
-    return {e: g for g in groups.values() for e in g if work.get(e, 0) > WRITTEN_OUT}
+    several = [(e, g) for g in groups.values() if len(g) > 2 for e in g]
+    most = WRITTEN_OUT * vector_bytes() / count  # Of a byte's width.
+    return {e: g for e, g in several if len(g) * weight(e)[0] * e.dtype.itemsize > most}
 
 
 @functools.cache
@@ -213,9 +217,9 @@ WITHIN = 16
 # LLVM makes a store under a mask, which takes some processors twenty cycles, and from
 # which nothing is loaded until it is done.
 NOTHING = 'call void asm sideeffect "", ""() nounwind memory(none)'
-# Functions of more instructions in all are computed in a loop.  That costs a tenth of
-# their time, and LLVM takes 60 us for each instruction.
-WRITTEN_OUT = 200
+# So many instructions of one register are written out side by side.  LLVM takes 30 us
+# for each, and a loop over alike functions costs a tenth of their time.
+WRITTEN_OUT = 400
 # Results of kernels begin at a multiple of so many bytes.
 ALIGNED = 16
 
@@ -258,7 +262,7 @@ class Lanes(Walker):
         self.outer, self.writer, self.axis = outer, outer.emitter, loop.axis
         self.count, self.columns, self.turned = count or loop.axis.extent, {}, {}
         self.totals, self.loaded = has_totals(loop), set()
-        self.alike = {} if self.totals else alike(loop)
+        self.alike = {} if self.totals else alike(loop, self.count)
         super().__init__(WithinKernel(self.writer, self.count))
 
     def walk(self, body):
