@@ -23,7 +23,7 @@ def test_an_override_stays_in_its_thread():
 
 def test_update_reaches_other_threads():
     seen = []
-    config.update("jax_log_compiles", True)
+    config.update(name="jax_log_compiles", val=True)
     try:
         in_threads(lambda: seen.append(config.log_compiles))
         with log_compiles(False):

@@ -243,9 +243,21 @@ def begun_within(t):
     return lax.scan(body, t, jnp.arange(N))
 
 
+def first_part_of_a_longer_one(t):
+    """What becomes the carry is longer than it, and has no room in its memory."""
+
+    def body(i, carry):
+        t, longer, s = carry
+        s = jnp.sin(t[i])
+        return (s * longer).at[i].set(0.0)[:N], longer[::-1], s
+
+    return lax.fori_loop(0, N, body, (t, jnp.arange(N + 4.0), 0.0))
+
+
 others = [
-    exchanged, exchanged_in_a_branch, permuted, looked_at_within, kept_whole,
-    rows_of_a_scan, both_the_same, updated(3), kept_and_updated, begun_within,
+    first_part_of_a_longer_one, exchanged, exchanged_in_a_branch, permuted,
+    looked_at_within, kept_whole, rows_of_a_scan, both_the_same, updated(3),
+    kept_and_updated, begun_within,
 ]  # fmt: skip
 
 

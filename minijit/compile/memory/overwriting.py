@@ -91,6 +91,8 @@ class Overwriting:
         """The links from `old` to `new`, by way of buffers that are copied whole."""
         links, temps = [], set(self.program.temps) - set(self.program.outputs)
         while (before := self.copied_to(new)) in temps and before not in self.over:
+            if before.shape != new.shape:  # It is a part of a larger one.
+                break
             links.append((before, new))
             new = before
         return [(old, new), *reversed(links)]

@@ -148,11 +148,11 @@ class Config:
             f"Unrecognized config option: {name}. Did you mean one of: {known}?"
         )
 
-    def update(self, name: str, value: Any) -> None:
+    def update(self, name: str, val: Any) -> None:
         """Set a flag for the whole process, as `jax.config.update` does."""
-        name, value = self.check(name, value)
+        name, val = self.check(name, val)
         try:
-            self.values[name] = value
+            self.values[name] = val
             self.make_process_keys()
             self.updates += 1
         finally:
