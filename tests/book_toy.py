@@ -11,8 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from minijit.book import author, run
+from minijit.book import author, magics, run
 from minijit.book.project import Book, read_book
+from minijit.book.stage import Stage
 
 REPO = Path(__file__).resolve().parents[1]
 
@@ -549,6 +550,14 @@ def copy(out: Path) -> Book:
     """A copy of the executed toy repository."""
     shutil.copytree(executed(), out, dirs_exist_ok=True)
     return read_book(out)
+
+
+def close() -> None:
+    """Forget what of the toy this process has opened."""
+    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, Stage)]
+    for name in [m for m in sys.modules if m.partition(".")[0] == "toy"]:
+        del sys.modules[name]
+    magics.workshop = None
 
 
 def edit(book: Book, file: str, old: str, new: str) -> None:

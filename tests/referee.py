@@ -62,18 +62,6 @@ def together(calls):
     return answers
 
 
-def arrays_of(function):
-    """The function, with the arrays in its result as a list."""
-
-    def only_arrays(*arrays):
-        from jax import Array
-        from jax.tree import leaves
-
-        return [y for y in leaves(function(*arrays)) if isinstance(y, Array)]
-
-    return only_arrays
-
-
 @dataclass
 class Said:
     """An array as jax has it, without jax."""

@@ -24,7 +24,7 @@ from minijit.book.measure import CHAPTER_LINES, STRETCH_LINES
 from minijit.book.notebook import build_cells, code_cell, dump, load, source
 from minijit.book.project import Book, BookError, read_book
 from minijit.book.show import statement_text
-from minijit.book.stage import Stage, StageError, open_chapter, write_stage
+from minijit.book.stage import StageError, open_chapter, write_stage
 from minijit.book.stages import diff, import_modules, stage_folder
 from minijit.book.sync import sync
 
@@ -195,12 +195,8 @@ def make(root: Path) -> Book:
 
 @pytest.fixture
 def book(tmp_path: Path) -> Iterator[Book]:
-    path = list(sys.meta_path)
     yield make(tmp_path)
-    sys.meta_path[:] = [f for f in path if not isinstance(f, Stage)]
-    for name in [m for m in sys.modules if m.partition(".")[0] == "toy"]:
-        del sys.modules[name]
-    magics.workshop = None
+    book_toy.close()
 
 
 def opened(book: Book, id: str) -> tuple[Workshop, list]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from minijit.book.build import Workshop
 from minijit.book.notebook import BuildCell, build_cells, load
 from minijit.book.patch import Journal, Patcher
 from minijit.book.project import Book, BookError
-from minijit.book.stage import Stage, StageError, open_chapter
+from minijit.book.stage import StageError, open_chapter
 from minijit.trace.api import calls
 
 
@@ -66,12 +65,8 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Book:
 
 @pytest.fixture
 def close() -> Iterator[None]:
-    path = list(sys.meta_path)
     yield
-    sys.meta_path[:] = [f for f in path if not isinstance(f, Stage)]
-    for name in [m for m in sys.modules if m.partition(".")[0] == "toy"]:
-        del sys.modules[name]
-    magics.workshop = None
+    book_toy.close()
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ def test_what_runs_confined_reaches_nothing_else(tmp_path: Path):
     assert other.read_text() == "somebody else's"
     assert run("while True: pass", 1)[0] == confine.LATE
     forks = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-    assert run(forks, 1)[0] == confine.LATE
+    assert run(forks, 0.5)[0] == confine.LATE
     stays = "import os, time\nif not os.fork(): os.setsid(); time.sleep(12345)"
     assert run(stays)[0] == 0
     lines = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline")]

@@ -15,7 +15,7 @@ import pytest
 from minijit.book import colours, magics
 from minijit.book.build import Workshop
 from minijit.book.colours import SESSION, verdict
-from minijit.book.course import HOLE, emptied, tasks
+from minijit.book.course import HOLE, Task, emptied, tasks
 from minijit.book.grade import (
     ONLY_PASS, VERSIONS, check_task, grade, lines_of, misfits, own_code, prove,
     solution_text, trials, words,
@@ -25,7 +25,7 @@ from minijit.book.project import Book, BookError
 from minijit.book.reader import copy_folder, copy_of, start, table as table_of
 from minijit.book.signatures import used_by
 from minijit.book.splice import overlaid
-from minijit.book.stage import Stage, open_chapter
+from minijit.book.stage import open_chapter
 from minijit.book.units import Unit, read_cell
 
 TASKS = {
@@ -37,6 +37,10 @@ WRONG = "    return cos(x), lambda t: t"
 BOOKS = "    c = cos(x)\n    return sin(x), lambda t: t * c"
 MINE = "    slope = slope_of(x)\n    return sin(x), lambda t: slope * t"
 HELPER = "def slope_of(x):\n    return cos(x)\n\n\n"
+HEAD = '''"""x"""
+from ..trace.core import bind, cos, mul_p, sin, sin_p
+lin_rules = {}
+'''
 
 
 @pytest.fixture
@@ -55,10 +59,15 @@ def book(tmp_path: Path) -> Book:
 @pytest.fixture
 def close() -> Iterator[None]:
     yield
-    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, Stage)]
-    for name in [m for m in sys.modules if m.partition(".")[0] == "toy"]:
-        del sys.modules[name]
-    magics.workshop = None
+    book_toy.close()
+
+
+def opened(book: Book) -> tuple[Workshop, Task]:
+    """Chapter 3 is open, and the file of its first task has begun."""
+    magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
+    task = tasks(book, book.chapter("3"))[0]
+    shop.build_cell(task.file, HEAD, {}, "above")
+    return shop, task
 
 
 def write(book: Book, id: str, name: str, body: str, before: str = "") -> None:
@@ -270,10 +279,7 @@ def test_what_a_cell_does_not_define_is_not_written(
     assert rows[2].strip() == LACKS
     assert f"not written: {LACKS}" in (tmp_path / "report.xml").read_text()
     # In the notebook the cell has run, and the same is said of it.
-    magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
-    task = tasks(book, book.chapter("3"))[0]
-    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
-    shop.build_cell(task.file, f"{head}lin_rules = {{}}", {}, "above")
+    shop, task = opened(book)
     if body != ABSENT["imported"]:
         shop.build_cell(task.file, body, {}, task.cell)
         assert magics.check_answer("sin_lin", {}) == f"not written: {LACKS}"
@@ -336,8 +342,7 @@ def test_check_of_a_cell_in_a_kernel(book: Book, close: None):
     told = "\n".join(words(check_task(book, task, magics.live_cells())))
     assert told == "not yet: run the build cell of sin_lin first"
     text = "def sin_lin(x):\n" + WRONG + "\n"
-    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
-    shop.build_cell("toy/transform/lin.py", head + "lin_rules = {}\n" + text, {}, "a")
+    shop.build_cell("toy/transform/lin.py", HEAD + text, {}, "a")
     told = words(check_task(book, task, magics.live_cells()))
     assert told[0] == "not yet: test_lin.py::test_jvp"
     assert told[1].startswith("  the test  ") and "jvp(sin_p" in told[1]
@@ -380,9 +385,8 @@ def test_an_error_in_an_emptied_chapter_shows_no_lines_around(
     """What is built as the book has it goes by a name of its own."""
     list(start(book, write=True))
     shop = Workshop(open_chapter(book, book.chapter("3")))
-    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
     of_jvp = tasks(book, book.chapter("3"))[1]
-    text = f"{head}lin_rules = {{}}\n\n\n{of_jvp.body}"
+    text = f"{HEAD}\n\n{of_jvp.body}"
     shop.build_cell(of_jvp.file, text, {}, "a")
     jvp = sys.modules["toy.transform.lin"].jvp
     assert jvp.__code__.co_filename.endswith("lin.py (as in the book: jvp)")
@@ -394,10 +398,7 @@ def test_in_an_emptied_chapter_the_difference_is_told_when_it_is_right(
     book: Book, close: None
 ):
     list(start(book, write=True))
-    magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
-    task = tasks(book, book.chapter("3"))[0]
-    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
-    shop.build_cell(task.file, head + "lin_rules = {}\n", {}, "a")
+    shop, task = opened(book)
     for body in (WRONG, MINE.replace("slope_of", "cos")):
         told = shop.build_cell(task.file, f"def sin_lin(x):\n{body}\n", {}, "b")
         assert "sin_lin is yours; `%check sin_lin` says whether" in told
@@ -460,10 +461,7 @@ def test_a_task_is_skipped_hinted_at_and_counted(
 ):
     list(start(book, write=True))
     monkeypatch.chdir(copy_folder(book))
-    magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
-    task = tasks(book, book.chapter("3"))[0]
-    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
-    shop.build_cell(task.file, head + "lin_rules = {}\n", {}, "a")
+    shop, task = opened(book)
     none = "chapter 3: 0 of 2 are right"
     told = magics.skip_task("sin_lin", {})
     assert told.startswith("sin_lin is the book's") and "cos(x)" not in told

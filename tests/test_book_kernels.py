@@ -41,6 +41,7 @@ def test_what_lockstep_does_not_know_is_said_in_other_words():
     assert ran.loads("x") == going.sum() and ran.conflicts == 0
     # The numbers 0 to 7 are a sector, and so on up to 199: 25, loaded and stored.
     assert (ran.sectors("x"), ran.sectors("y")) == (25, 50)
+    refused(NoKernel, "the kernel has no array `z`", ran.of, "z")
 
 
 def hasty(x, y):
