@@ -146,14 +146,19 @@ def strip_of(walker, loop, steps):
     least = count = shortest(steps)
     machine = Machine.host()
     # Side by side so many operations do not wait for each other, nor a total for the
-    # sum before; that is worth it in long loops of which not too much is written out.
+    # sum before; that is worth it if not too much is written out, or computed again in
+    # the last strip.
     many = 1 << int(math.log2(machine.wait / machine.op))
     short = fixed and extent < 4 * many * count
-    if not short and not any(isinstance(s, For) for s in loop.body):
+    if not any(isinstance(s, For) for s in loop.body):
+        register = vector_bytes() // steps.size
         instructions = sum(weight(e)[0] for e in steps.values)
-        while many > 1 and many * instructions > WRITTEN_OUT:
+        while many > 1 and (
+            many * instructions > WRITTEN_OUT
+            or fixed and 8 * up_to(extent, many * register) > 9 * up_to(extent, least)
+        ):
             many //= 2
-        count = max(count, many * vector_bytes() // steps.size)
+        count = max(count, many * register)
     if not short:
         return count, False
     # What is stored here is loaded soon: a processor waits for a load that reaches
@@ -172,6 +177,11 @@ def strip_of(walker, loop, steps):
     if few and (not soon or count < FEWEST):
         return 0, soon
     return count if count > 1 else 0, soon
+
+
+def up_to(extent, count):
+    """How many steps whole strips have, the last of which may reach further."""
+    return -(-extent // count) * count
 
 
 def shortest(steps):
