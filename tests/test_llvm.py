@@ -809,8 +809,8 @@ def test_llvm_looks_for_no_vectors_of_what_is_moved_far():
 @pytest.mark.parametrize("rows, vectors", [(1, True), (100, False)])
 def test_llvm_looks_for_no_vectors_of_what_seldom_runs(rows, vectors):
     # A few shares of a long total are added up at the end of many a kernel.
-    i, r, k = (expressions.Axis(*a) for a in ((900,), (rows,), (5, "reduce")))
-    shapes = {"x": (900,), "y": (900,), "s": (rows, 5), "z": (rows,)}
+    i, r, k = (expressions.Axis(*a) for a in ((9000,), (rows,), (5, "reduce")))
+    shapes = {"x": (9000,), "y": (9000,), "s": (rows, 5), "z": (rows,)}
     x, y, s, z = (memory.Buffer(*b, np.dtype("f4")) for b in shapes.items())
     total = expressions.Reduce("add", (k,), (expressions.Load(s, (r, k)),))
     body = (

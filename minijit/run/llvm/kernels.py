@@ -26,7 +26,7 @@ from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
 from .loops import WordWriter
 from .python_calls import FREES, RAISES, make_builtin, python_declarations
 from .text import LLVMWriter
-from .work import LONG, by_way, steps_of
+from .work import LONG, by_way, is_in_vectors, steps_of
 
 
 class KernelText:
@@ -73,7 +73,8 @@ class KernelText:
         given = ", ".join(f"ptr noalias %{name}" for name in names.values())
         head, last = f"{result} @NAME({given}) #0", f"{result} {value}"
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
-        self.steps, self.vectors = steps_of(body), writer.loops == {"vectors"}
+        self.steps = steps_of(body)
+        self.vectors = is_in_vectors(body, writer.loops)
         self.called_by = lambda: caller(len(names))
         self.wants = FREES * (self.steps > LONG) + RAISES * (result != "void")
         self.key = short_name(text)

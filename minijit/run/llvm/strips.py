@@ -36,7 +36,7 @@ from .extremes import start
 from .instructions import c_functions, divisions, overload
 from .lanes import has_rare_branch, lanes_of
 from .loops import LoopWriter
-from .notes import ACCUMULATED, FEWEST_STEPS, SELDOM
+from .notes import ACCUMULATED, FEWEST_STEPS
 from .target import vector_bytes
 from .text import LLVMWriter
 from .vectors import (
@@ -528,21 +528,15 @@ def walk_loop(walker, stmt):
         with writer.branch(walker.value(stmt.body[-1].pred)):
             walker.block([free])
     elif here and (plan := plan_of(walker, stmt)):
-        writer.loops.add("vectors" if plan.whole else "plain")
+        writer.loops.add((stmt.axis, plan.whole))
         walk_strips(walker, stmt, plan)
     elif in_vectors(stmt):
-        writer.loops.add("vectors")
+        writer.loops.add((stmt.axis, True))
         Lanes(walker, stmt).walk(stmt.body)
     else:
-        if not (is_seldom(stmt, writer) or any(isinstance(s, For) for s in stmt.body)):
-            writer.loops.add("vectors" if moves_apart(stmt) else "plain")
+        if stmt.axis.extent != 1 and not any(isinstance(s, For) for s in stmt.body):
+            writer.loops.add((stmt.axis, moves_apart(stmt)))
         blocks.walk_loop(walker, stmt)
-
-
-def is_seldom(loop, writer):
-    """Whether a loop runs so few steps in all that it does without LLVM's passes."""
-    extent = loop.axis.extent
-    return extent == 1 or isinstance(extent, int) and writer.times * extent <= SELDOM
 
 
 def without_guard(walker, loop):

@@ -76,7 +76,7 @@ class LLVMWriter(FunctionCalls, Notes):
       pointers: {buffer: the register with its address}; read_only: those never written.
       used, declared, halves, notes: see `FunctionCalls` and `Notes`.
       times: how often the loops around what is written run, in all.
-      loops: `vectors` if some loops are written as vectors, `plain` if some are not.
+      loops: pairs: the axis of a loop, and whether it is written as vectors.
     """
 
     def __init__(self):

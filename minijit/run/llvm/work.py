@@ -11,6 +11,9 @@ LONG = 20_000
 # The shortest kernels of a program, so many steps of them, are compiled in half of the
 # time: what they lose is a microsecond, and a call of any function takes that.
 BRIEF = 1_000
+# Loops that are a smaller part of a kernel's steps do without LLVM's passes: all other
+# loops being vectors of ours, these would take longer than all the rest.
+SELDOM = 250
 
 
 def by_way(kernels):
@@ -24,13 +27,32 @@ def by_way(kernels):
     return found
 
 
-def steps_of(body, times=1):
+def steps_of(body):
     """About how often the innermost statements of some statements run, in all."""
-    total = times * sum(not isinstance(stmt, For) for stmt in body)
+    return sum(times for times, _ in innermost(body))
+
+
+def innermost(body, times=1, around=frozenset()):
+    """For each statement that is no loop about how often it runs, in all, and the axes
+    of the loops around it."""
     for stmt in body:
-        extent = 1
+        axis, extent = getattr(stmt, "axis", None), 1
         if isinstance(stmt, (For, While)):
-            axis = getattr(stmt, "axis", None)
             extent = axis.extent if axis and isinstance(axis.extent, int) else LONG
-        total += sum(steps_of(inner, times * extent) for inner in stmt.bodies())
-    return total
+        if not isinstance(stmt, For):
+            yield times, around
+        for inner in stmt.bodies():
+            yield from innermost(inner, times * extent, around | {axis})
+
+
+def is_in_vectors(body, loops):
+    """Whether a kernel's loops are vectors already, but for a small part of its steps.
+
+    Args:
+      loops: pairs: the axis of a loop, and whether it is written as vectors.
+    """
+    found, plain = [*innermost(body)], {axis for axis, vectors in loops if not vectors}
+    known = frozenset().union(*(around for _, around in found))
+    left = sum(times for times, around in found if around & plain)
+    some = any(vectors for _, vectors in loops)
+    return some and plain <= known and left <= steps_of(body) / SELDOM
