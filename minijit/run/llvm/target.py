@@ -183,12 +183,12 @@ shared_machine = functools.cache(target_machine)
 
 # What LLVM leaves out of its work for us: {option: its value then, and later}.
 # To look for the fewest registers that all addresses of a loop can be made of takes up
-# to half of that time, and our addresses are few: what an instruction cannot add up is
-# computed outside of the loop.  The quick choice of instructions at level 0 has a
-# `select` of AVX read 16 bytes where 4 are; it has no value that means its default.
-# Instructions are ordered before they get registers; to order them again takes up to a
-# fifth of the time for long blocks, and processors reorder what they are given.
-# And a loop of less than 16 steps it makes one of whole vectors under a mask, whose
+# to half of the time for machine code, and our addresses are few: what an instruction
+# cannot add up is computed outside of the loop.  The quick choice of instructions at
+# level 0 has a `select` of AVX read 16 bytes where 4 are; it has no value that means
+# its default.  Instructions are ordered before they get registers; to order them again
+# takes up to a fifth of the time for long blocks, and processors reorder what they are
+# given.  A loop of less than 16 steps becomes one of whole vectors under a mask, whose
 # stores take twenty cycles each, where a vector and two single numbers take three.
 left_out = {
     "disable-lsr": ("true", "false"),
