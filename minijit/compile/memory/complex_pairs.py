@@ -23,7 +23,6 @@ from ...trace.numpy_values import real_part
 from ...trace.slicing import dynamic_update_slice_p
 from ..loops import statements as loops
 from ..loops.buffers import Buffer, View
-from ..loops.contents import loads_within
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.kernel_buffers import changed_loads
@@ -167,7 +166,12 @@ class PairedStatements:
         outside = self.pairs.parts
         self.pairs.parts = dict(outside) if any(changing) else outside
         for stmt, loads in zip(body, changing, strict=True):
-            loads = [e for e in loads_within(stmt.uses()) if e in loads]
+            if loads:
+                # A total's loads are those of its steps, which are what they were.
+                inside = isinstance(stmt, (loops.Start, loops.Step))
+                totals = {e for e in postorder(stmt.uses()) if type(e) is Reduce}
+                found = () if inside else postorder(stmt.uses(), totals)
+                loads = [e for e in found if e in loads]
             if loads and isinstance(stmt, loops.If):
                 pred = register(BOOL)
                 result += self.alone(loops.Store(pred, (), stmt.pred), loads, named)
@@ -183,7 +187,10 @@ class PairedStatements:
             return rows[type(stmt)](self, stmt, named)
         uses, held, changed = stmt.uses(), [], set()
         again = getattr(stmt, "expr", None)  # A name is what it is given last.
-        known = {e for e in postorder(uses) if self.pairs(e)[0] in named} - {again}
+        known = {
+            e for e in postorder(uses)
+            if type(e) is Reduce or self.pairs(e)[0] in named and e is not again
+        }  # fmt: skip
         for e in postorder(uses, known):
             if e in loads:
                 parts = self.pairs(e)
