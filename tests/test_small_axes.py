@@ -532,3 +532,17 @@ def test_what_is_stored_under_a_condition_stays_there():
 
     x, at = np.ones((3, 4), "f4"), np.array([0, 9, 2], "i4")
     np.testing.assert_allclose(mj.jit(f)(x, at), f(x, at), rtol=1e-6)
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("f, shape", [
+    (lambda x: jnp.stack([jnp.log(x), jnp.exp(x)], -1), (2408, 40)),
+    (lambda x: jnp.log(jnp.stack([x, x * 2], -1)), (2408, 40)),
+    (lambda x: jnp.tanh(x[:, :1]) * x, (50_000, 2)),
+])  # fmt: skip
+def test_functions_beside_rows_of_two_are_of_whole_vectors(f, shape):
+    """A row of two numbers alone would be a vector, and its function of one number."""
+    x = np.random.default_rng(0).uniform(0.1, 2, shape).astype("f4")
+    compiled = mj.jit(f).lower(x).compile()
+    assert "range(2)" not in compiled.as_text()
+    np.testing.assert_allclose(np.asarray(compiled(x)), f(jnp.asarray(x)), rtol=1e-5)

@@ -128,7 +128,8 @@ def is_sound(program, kernel, candidate):
 
 
 def may_matter(kernel, machine):
-    """Whether there is anything to choose: totals, several statements, several axes."""
+    """Whether there is anything to choose: totals, several statements, several axes of
+    which the last is short, or crosses memory."""
     inside = statements(kernel.body)
     loops = [s for s in inside if isinstance(s, For)]
     if not loops:
@@ -144,7 +145,9 @@ def may_matter(kernel, machine):
     # What takes less than to wake another core does not matter.
     if steps_of(kernel.body) * most < machine.wake:
         return False
-    return len(stores) > 1 or bool(totals) or len(loops) > 1 and crossed
+    row, size = loops[-1].axis.extent, stores[0].buffer.dtype.itemsize
+    short = isinstance(row, int) and row * size < machine.vector
+    return len(stores) > 1 or bool(totals) or len(loops) > 1 and (crossed or short)
 
 
 def steps_of(body):

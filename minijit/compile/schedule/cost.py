@@ -197,6 +197,8 @@ def written_out(loop):
     for x in many:
         n, plain = x.steps, isinstance(x.axis.extent, int)
         plain = plain and not (x.inner or x.lanes)
+        # What is stored in 2 or 4 steps is one short vector for each step around.
+        plain = plain and (x.totals or n not in (2, 4))
         words = n * (x.words + len(x.places) + x.slow)
         if not plain or n > WRITTEN_OUT or words > MOST_WRITTEN:
             new.inner.append(x)
