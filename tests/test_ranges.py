@@ -117,3 +117,16 @@ def test_a_long_loop_of_single_elements_is_one_for_several_cores(
     rows = x.reshape(-1, 64)
     kernel, = lower(mj.make_jaxpr(f)(rows)).kernels
     assert len(arrange(kernel.body)) == 1
+
+
+@pytest.mark.parametrize("n, cut", [(64, False), (512, True)])
+def test_a_mask_cuts_rows_that_are_long_enough(n, cut):
+    """A loop of a length that only a run knows ends where nobody foresees it."""
+    x = np.random.default_rng(0).normal(size=(4, n, n)).astype("f4")
+    below = lambda: jnp.arange(n)[:, None] >= jnp.arange(n)
+    f = lambda x: mj.nn.softmax(jnp.where(below(), x, -jnp.inf))
+    compiled = mj.jit(f).lower(x).compile()
+    assert ("range(i1 + 1)" in compiled.as_text()) == cut
+    e = np.where(np.tril(np.ones((n, n))), np.exp(x), 0)
+    want = e / e.sum(-1, keepdims=True)
+    np.testing.assert_allclose(np.asarray(compiled(x)), want, rtol=1e-5, atol=1e-7)

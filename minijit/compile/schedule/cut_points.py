@@ -8,9 +8,10 @@ from ..loops.contents import loads_within, stored_in, totals_in
 from ..loops.expressions import Const, Op, as_index, op
 from ..loops.graphs import postorder
 from ..loops.index_rules import known
-from ..loops.scalars import BOOL, is_half
+from ..loops.scalars import BOOL, INDEX, is_half, wide_dtype
 from ..loops.statements import For, expressions, statements
 from ..numbers.scalar_forms import scalar_form
+from .machine import Machine
 from .nests import rest_of
 
 
@@ -85,7 +86,8 @@ def open_cut(axis, body):
       As `cut_points`; the number is at least 0 and at most the axis's extent.
     """
     exprs = postorder(expressions(body))
-    if not any(is_function(e) and axis in e.free for e in exprs):
+    functions = any(is_function(e) and axis in e.free for e in exprs)
+    if not functions or not saves_time(axis, exprs, loops=2):
         return [], {}
     inside = {a for e in totals_in(body) for a in e.axes}
     inside.update(s.axis for s in statements(body) if isinstance(s, For))
@@ -94,6 +96,35 @@ def open_cut(axis, body):
         if known(limit) is None and is_given(limit, inside, stored):
             return [place_of(axis, limit, more)], {compared: Const(below, BOOL)}
     return [], {}
+
+
+def instructions(expr):
+    """About how many an operation is; eight round a number to 16 bits."""
+    if not isinstance(expr, Op) or expr.dtype in (INDEX, BOOL):
+        return 0
+    if not is_function(expr):
+        return 1
+    if expr.name == "convert":
+        return 8
+    _, result = scalar_form(expr)
+    return sum(isinstance(e, Op) for e in postorder([result]))
+
+
+def saves_time(axis, exprs, loops, more=0):
+    """Whether half of a loop takes longer than so many loops of a length that only a
+    run knows: where each ends is not foreseen, nor whether a part of a vector is left.
+
+    Args:
+      exprs: what a step computes; more: instructions beside.
+    """
+    if not isinstance(axis.extent, int):
+        return False
+    m, varying = Machine.in_force(), [e for e in exprs if axis in e.free]
+    dtypes = {e.dtype for e in varying} - {INDEX, BOOL}
+    size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
+    vector = m.op * (more + sum(map(instructions, varying)))
+    last = 2 * (m.branch + m.loop) + vector
+    return axis.extent / 2 * vector * size / m.vector > loops * last
 
 
 def is_given(limit, inside, stored):

@@ -45,8 +45,9 @@ from ..loops.statements import (
 )
 from ..pipeline import arrangements
 from ..settings import config
+from .cost import instructions_of
 from .cut_points import (
-    changes, comparisons, cut_points, is_function, is_given, place_of,
+    changes, comparisons, cut_points, is_function, is_given, place_of, saves_time,
 )
 from .machine import Machine
 from .nests import Renamer, count_of, in_nests, loop_over, split, strides_of
@@ -56,8 +57,6 @@ from .row_totals import outer_totals
 ASIDE = 64
 # A loop is cut into so many ranges at most: each is code of its own.
 MOST_RANGES = 8
-# Loops of so few steps are written out, whatever mask there is.
-WRITTEN_OUT = 16
 
 # ---- places of extremes
 
@@ -244,7 +243,7 @@ def cut_total(total, stored):
 
     Returns:
       None if there is no such mask, or what it compares is not known before the total
-      begins; or the range is so short that its loop is written out.
+      begins; or the range is so short that all of it is faster.
     """
     body, *more = total.bodies
     kinds = {a.kind for a in (*total.axes, *total.free)}
@@ -255,8 +254,8 @@ def cut_total(total, stored):
     if nothing_there not in ([True, False], [False, True]):
         return None
     for which, axis in enumerate(total.axes):
-        fixed = isinstance(axis.extent, int)
-        if not fixed or axis.extent <= WRITTEN_OUT:
+        more = instructions_of.get(total.op, 1)
+        if not saves_time(axis, postorder([body]), loops=1, more=more):
             continue
         for compared, below, limit, step in changes(axis, [mask]):
             if compared is mask and is_given(limit, {*total.axes}, stored):

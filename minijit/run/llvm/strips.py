@@ -155,7 +155,8 @@ def strip_of(walker, loop, steps):
         instructions = sum(weight(e)[0] for e in steps.values)
         while many > 1 and (
             many * instructions > WRITTEN_OUT
-            or fixed and 8 * up_to(extent, many * register) > 9 * up_to(extent, least)
+            or not fixed
+            or 8 * up_to(extent, many * register) > 9 * up_to(extent, least)
         ):
             many //= 2
         count = max(count, many * register)
