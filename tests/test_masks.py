@@ -13,11 +13,12 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.placing_rules import arrange
 
 pytestmark = pytest.mark.chapter(24)
-x = np.random.default_rng(0).normal(size=(6, 20)).astype("f4")
+# Short loops are not cut where only a run knows.
+x = np.random.default_rng(0).normal(size=(6, 200)).astype("f4")
 
 
 def mask():
-    return jnp.arange(20)
+    return jnp.arange(200)
 
 
 def causal(x, k):
@@ -32,8 +33,8 @@ MASKS = {
 }
 
 
-wide = np.random.default_rng(1).normal(size=(40, 90)).astype("f4")
-rows, columns = np.arange(40)[:, None], np.arange(90)
+wide = np.random.default_rng(1).uniform(0.9, 1.1, (40, 900)).astype("f4")
+rows, columns = np.arange(40)[:, None], np.arange(900)
 # Functions of an array and a number; the mask that they apply, the value elsewhere.
 TOTALS = {
     "max": (lambda x, k: jnp.max(x, -1), lambda k: columns <= rows, -np.inf),
@@ -50,14 +51,14 @@ def test_totals_leave_out_what_a_mask_makes_nothing_of(case):
     total, kept, nothing = TOTALS[case]
 
     def f(x, k):
-        i, j = jnp.arange(40)[:, None], jnp.arange(90)
+        i, j = jnp.arange(40)[:, None], jnp.arange(900)
         masks = {"max": j <= i, "min": j > i, "sum": j < k, "prod": j >= k}
         masks |= {"columns": i < k, "all of them": j >= k}
         return total(jnp.where(masks[case], x, jnp.float32(nothing)), k)
 
     assert choices(f, wide, 3)[1] == 0 or case == "columns"
     g = mj.jit(f)
-    for k in (-(2**31), -5, 0, 1, 9, 39, 40, 90, 2**31 - 1):
+    for k in (-(2**31), -5, 0, 1, 9, 39, 40, 90, 900, 2**31 - 1):
         want = np.asarray(total(jnp.asarray(np.where(kept(k), wide, nothing)), k))
         found = np.asarray(g(wide, np.int32(k)))
         np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
