@@ -1,4 +1,4 @@
-"""Loops along memory in strips: as many steps at once as a register has numbers.
+"""Loops along memory in strips: as many steps at once as a register or four hold.
 
     for i in 1000:                      for b in 63:
       y[i] = x[i] * 2                     i = min(16 * b, 984)

@@ -54,5 +54,5 @@ def is_in_vectors(body, loops):
     found, plain = [*innermost(body)], {axis for axis, vectors in loops if not vectors}
     known = frozenset().union(*(around for _, around in found))
     left = sum(times for times, around in found if around & plain)
-    some = any(vectors for _, vectors in loops)
-    return some and plain <= known and left <= steps_of(body) / SELDOM
+    some, steps = any(vectors for _, vectors in loops), sum(times for times, _ in found)
+    return some and plain <= known and left <= steps / SELDOM
