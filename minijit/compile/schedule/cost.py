@@ -15,24 +15,19 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from ..fuse.sweeps import mean_steps
-from ..loops.expressions import Load, Op
+from ..loops.expressions import Load
 from ..loops.graphs import nothing, postorder
 from ..loops.kernel_buffers import used_buffers
-from ..loops.scalars import INDEX, is_half, wide_dtype
+from ..loops.scalars import wide_dtype
 from ..loops.statements import For, If, Let, Start, Step, Store
-from ..numbers.scalar_forms import form_of, plain_name, scalar_form
 from .access import Access, access_of
 from .independence import is_parallel
 from .place import place
 from .placing_rules import share_axes
+from .weights import instructions_of, weight
 
 # LLVM writes out loops of so many steps, up to so many instructions in all.
 WRITTEN_OUT, MOST_WRITTEN = 7, 300
-# Operations that are several instructions; of slow ones the machine knows how many.
-instructions_of = {"max": 3, "min": 3, "machine_div": 20, "machine_rem": 20}
-# Those that round to a 16-bit float; to read one is as good as nothing.
-rounding = {"float16": 2.0, "bfloat16": 8.0}
-slow, library = {"div", "sqrt", "rem"}, {"lgamma", "erf", "erfc", "pow", "atan2"}
 
 
 def trips(axis):
@@ -103,34 +98,6 @@ class Loop:
         self.live = max(self.live, other.live)
 
 
-# {(name, dtypes of the operands, dtype): what `weight` says of such operations}
-weights: dict = {}
-
-
-def weight(expr):
-    """(instructions, slow ones, calls) of an operation; of a form, all in it."""
-    if type(expr) is not Op or expr.dtype == INDEX or expr.name == "item":
-        return 0.0, 0.0, 0.0
-    name, dtypes = plain_name(expr), tuple(a.dtype for a in expr.args)
-    if name == "convert" and any(map(is_half, (*dtypes, expr.dtype))):
-        return rounding.get(expr.dtype.name, 0.0), 0.0, 0.0
-    if (key := (name, dtypes, expr.dtype)) in weights:
-        return weights[key]
-    # A complex number becomes a pair of real ones later, when code is made.
-    pairs = any(d.kind == "c" for d in (*dtypes, expr.dtype))
-    if pairs or scalar_form(expr) is None:
-        call = name in library
-        whole = expr.dtype.kind != "f" and name in ("max", "min")
-        words = 0 if call else 1 if whole else instructions_of.get(name, 1)
-        found = float(words), float(name in slow), float(call)
-    else:
-        inside = postorder([form_of(*key)[1]])
-        common = (e for e in inside if not getattr(e, "name", "").startswith("rare_"))
-        found = tuple(map(sum, zip(*map(weight, common), strict=True)))
-    weights[key] = found
-    return found
-
-
 class Reader:
     """Reads placed statements as `Loop`s."""
 
@@ -190,15 +157,15 @@ class Reader:
                 loop.inner += other.inner
 
 
-def written_out(loop):
+def written_out(loop, m):
     """The loop with short ones within it written out, as LLVM does."""
-    many, new = map(written_out, loop.inner), replace(loop, inner=[])
+    many, new = (written_out(x, m) for x in loop.inner), replace(loop, inner=[])
     new.places, new.totals = set(loop.places), dict(loop.totals)
     for x in many:
         n, plain = x.steps, isinstance(x.axis.extent, int)
         plain = plain and not (x.inner or x.lanes)
-        # What is stored in 2 or 4 steps is one short vector for each step around.
-        plain = plain and (x.totals or n not in (2, 4))
+        # What is stored in few steps is one short vector for each step around.
+        plain = plain and (x.totals or not m.one_vector(n, x.widest))
         words = n * (x.words + len(x.places) + x.slow)
         if not plain or n > WRITTEN_OUT or words > MOST_WRITTEN:
             new.inner.append(x)
@@ -513,7 +480,8 @@ def price(bodies, machine, most=math.inf):
     free = ((0.0, 0.0),) * len(machine.caches)
     for body in bodies:
         kernel = read(place(body, prepare=share_axes))
-        times = Times(work(written_out(kernel), machine), free, is_parallel(body))
+        taken = work(written_out(kernel, machine), machine)
+        times = Times(taken, free, is_parallel(body))
         known.append((kernel, times))
         so_far += times.least(machine) + machine.kernel
         if so_far > most:

@@ -13,6 +13,7 @@ from ..loops.statements import For, expressions, statements
 from ..numbers.scalar_forms import scalar_form
 from .machine import Machine
 from .nests import rest_of
+from .weights import weight
 
 
 def is_function(expr):
@@ -98,18 +99,6 @@ def open_cut(axis, body):
     return [], {}
 
 
-def instructions(expr):
-    """About how many an operation is; eight round a number to 16 bits."""
-    if not isinstance(expr, Op) or expr.dtype in (INDEX, BOOL):
-        return 0
-    if not is_function(expr):
-        return 1
-    if expr.name == "convert":
-        return 8
-    _, result = scalar_form(expr)
-    return sum(isinstance(e, Op) for e in postorder([result]))
-
-
 def saves_time(axis, exprs, loops, more=0):
     """Whether half of a loop takes longer than so many loops of a length that only a
     run knows: where each ends is not foreseen, nor whether a part of a vector is left.
@@ -122,7 +111,8 @@ def saves_time(axis, exprs, loops, more=0):
     m, varying = Machine.in_force(), [e for e in exprs if axis in e.free]
     dtypes = {e.dtype for e in varying} - {INDEX, BOOL}
     size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
-    vector = m.op * (more + sum(map(instructions, varying)))
+    words = sum(words + m.slow * slow for words, slow, _ in map(weight, varying))
+    vector = m.op * (more + words)
     last = 2 * (m.branch + m.loop) + vector
     return axis.extent / 2 * vector * size / m.vector > loops * last
 

@@ -95,6 +95,14 @@ class Machine:
     def registers(self):
         return levels[self.level][1]
 
+    def one_vector(self, extent, size):
+        """Whether all steps of a loop are one vector, of a register or less.
+
+        Args:
+          size: bytes of the widest number of a step.
+        """
+        return extent in (2, 4, 8) and extent * size <= self.vector
+
     @classmethod
     def book(cls):
         return cls()

@@ -45,13 +45,13 @@ from ..loops.statements import (
 )
 from ..pipeline import arrangements
 from ..settings import config
-from .cost import instructions_of
 from .cut_points import (
     changes, comparisons, cut_points, is_function, is_given, place_of, saves_time,
 )
 from .machine import Machine
 from .nests import Renamer, count_of, in_nests, loop_over, split, strides_of
 from .row_totals import outer_totals
+from .weights import instructions_of
 
 # So many totals, or functions, are kept for the loop that follows at once.
 ASIDE = 64

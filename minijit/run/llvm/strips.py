@@ -27,9 +27,9 @@ from ...compile.loops.statements import (
     For, If, Let, Start, Step, Store, expressions, statements,
 )
 from ...compile.numbers.scalar_forms import form_of, plain_name
-from ...compile.schedule.cost import weight
 from ...compile.schedule.machine import Machine
 from ...compile.schedule.nests import strides_of
+from ...compile.schedule.weights import weight
 from ..emit import Walker, any_order, total_only, walkers
 from . import blocks
 from .extremes import start
@@ -125,7 +125,7 @@ def steps_at_once(walker, loop):
     dtypes |= {a.buffer.dtype for a in varying} | {total.dtype for total in totals}
     size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
     # Of a loop that is less than a register LLVM would make single numbers.
-    few = axis.extent in (2, 4, 8) and axis.extent * size <= vector_bytes()
+    few = Machine.host().one_vector(axis.extent, size)
     once = again or not (nested or totals) and each_place_once(loop)
     short = again and few and not nested
     if apart and not (short or once and are_packed(apart, axis, walker)):
