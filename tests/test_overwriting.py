@@ -53,6 +53,12 @@ def twice_over(t):
     return lax.fori_loop(0, N, lambda i, t: double(double(t, i), i), t)
 
 
+def where_it_is_largest(t):
+    """Whether a place is one of the array depends on all that is in the array."""
+    grown = lax.fori_loop(0, N, lambda i, t: t.at[i].mul(2.0), t)
+    return grown.at[jnp.argmax(grown)].add(3.0).at[1].min(1.0)
+
+
 def row_from_row(t):
     """Neighbours in the row above: their values go by way of a row of their own."""
 
@@ -144,9 +150,9 @@ def with_products(t):
 
 
 in_place = [
-    one_element, read_later, swapped, twice_over, row_from_row, row_of_itself,
-    in_two_loops, in_a_branch, in_a_function, sorted_by_insertion, several_at_once,
-    where_it_says_itself, two_at_once, sixteen_bits, with_products,
+    one_element, read_later, swapped, twice_over, where_it_is_largest, row_from_row,
+    row_of_itself, in_two_loops, in_a_branch, in_a_function, sorted_by_insertion,
+    several_at_once, where_it_says_itself, two_at_once, sixteen_bits, with_products,
 ]  # fmt: skip
 
 

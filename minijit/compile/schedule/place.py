@@ -15,7 +15,7 @@ from collections import Counter
 
 from ..loops.expressions import Axis, Const, Reduce
 from ..loops.graphs import nothing, postorder, recalled
-from ..loops.statements import For, If, Let, Start, Step, Store, expressions
+from ..loops.statements import For, If, Let, Start, Step, expressions
 from ..loops.text import arranged
 from . import placing_rules as rules
 from .placing_rules import NEST, known_here, nestable, prepared, running_totals, sure
@@ -174,8 +174,10 @@ class WaitingPlacer(Placer):
         result = self.exprs(self.totals(body, bound, placed), (), bound, placed)
         for stmt, buffers in zip(body, rules.filled(body), strict=True):
             inside = bound | buffers
-            # A store may read its own buffer, as what came before has left it.
-            before = inside if isinstance(stmt, Store) else bound
-            result += self.statement(stmt, before, inside, placed)
+            # What a statement uses itself, a store's value or the condition of an `If`,
+            # may read its own buffer, as what came before has left it.
+            own = stmt.uses()
+            result += self.exprs(own, own, inside, placed)
+            result += self.statement(stmt, bound, inside, placed)
             bound = inside
         return tuple(result)
