@@ -273,6 +273,9 @@ def test_names_that_libraries_ask_for(capsys, without_jax):
         with pytest.raises(ImportError):
             from jax.lib import xla_bridge  # noqa: F401
         from jax._src.api_util import infer_argnums_and_argnames
+        from jax._src.lib import jaxlib_extension_version, version
+
+        assert jaxlib_extension_version >= 448 and version == (0, 10, 2)  # grain asks.
 
         assert sparse.sparsify(jnp.sin)(0.0) == 0 and not isinstance(1, sparse.BCOO)
         assert not jax.export.is_symbolic_dim(3)

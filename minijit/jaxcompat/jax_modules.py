@@ -31,6 +31,7 @@ package = __name__.partition(".")[0]
 # The version of JAX whose names these are.
 version = "0.10.2"
 version_info = tuple(map(int, version.split(".")))
+jaxlib_extension_version = 467  # Libraries ask by it what the jaxlib of that JAX can.
 # What XLA has started, which is nothing.
 backends: dict = {}
 # Of the processes that compute together there is this one.
@@ -84,6 +85,8 @@ for _modules, (_found, *_names) in rows_of("""
     _src.dispatch: jaxcompat.plain_answers wait_for_tokens=effects_barrier
     _src.dtypes: jaxcompat.lax_internals to_complex_dtype
     _src.dtypes: trace.dtypes TypePromotionError
+    _src.lib: jax_modules jaxlib_extension_version version=version_info
+     version_str=version
     . version: jax_modules __version__=version __version_info__=version_info
     _src.xla_bridge: jax_modules _backends=backends
     . _src.api: jaxcompat.captured make_jaxpr
