@@ -14,7 +14,7 @@ from test_every_function import tables
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.ops import composed, linalg
+from minijit.ops import composed, linalg, scatter
 from minijit.trace import plans
 from minijit.trace.api import calls
 from minijit.trace.core import current
@@ -153,6 +153,19 @@ def test_what_is_exact_is_earned_by_primitives(free, dtype):
         with np.errstate(all="ignore"):
             wanted = exact(np.asarray(x), np.asarray(y))
         assert found == [bits(jnp.asarray(wanted))] * 4
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])
+@pytest.mark.parametrize("name", ["set", "add", "multiply", "min"])
+def test_scatters_are_earned_though_their_indices_are_numpys(
+    free, monkeypatch, dtype, name
+):
+    where = np.arange(plans.LARGE + 3) * 7 % 5 - 1
+    x, y = (jnp.arange(n) % 9 for n in (5, len(where)))
+    write = getattr(x.astype(dtype).at[where], name)
+    first, _ = bits(write(y.astype(dtype) % 3 + 1)), write(y.astype(dtype) % 3 + 1)
+    monkeypatch.delattr(scatter, "find_windows")
+    assert bits(write(y.astype(dtype) % 3 + 1)) == first
 
 
 def test_what_numpy_has_without_a_copy_stays_so(free):

@@ -423,7 +423,8 @@ files = prim, slicing, bits, elementary, rounding, scatter, sorting, windows, pr
 made = [x for file in (*files, cumulative) for x in vars(file).values()]
 known = {p.name: p for p in (*made, add_any_p, stop_gradient_p) if type(p) is Primitive}
 
-# Of numbers that are real, whatever their dtype is.
+# Of numbers that are real, whatever their dtype is.  A scatter takes its updates in one
+# after the other.
 exact_of_reals = {known[name] for name in """
     add sub mul div sqrt neg square rem floor add_any ceil round is_finite nextafter
     clamp reduce_precision max min sign abs copy convert_element_type eq ne lt le gt ge
@@ -431,13 +432,13 @@ exact_of_reals = {known[name] for name in """
     population_count clz bitcast_convert_type reduce_and reduce_or reduce_xor reduce_max
     reduce_min argmax argmin sort top_k cummax cummin threefry2x32 broadcast_in_dim
     transpose reshape squeeze slice concatenate iota select_n rev pad dynamic_slice
-    dynamic_update_slice gather stop_gradient
+    dynamic_update_slice gather stop_gradient scatter scatter-add scatter-sub
+    scatter-mul scatter-min scatter-max
 """.split()}
 # Of integers, which wrap, in any order.
 exact_of_integers = {known[name] for name in """
-    reduce_sum reduce_prod dot_general pow integer_pow cumsum cumprod scatter-add
-    scatter-mul scatter-min scatter-max reduce_window_sum reduce_window_max
-    reduce_window_min
+    reduce_sum reduce_prod dot_general pow integer_pow cumsum cumprod reduce_window_sum
+    reduce_window_max reduce_window_min
 """.split()}
 # Of random keys, which NumPy has as what they are made of.
 exact_of_keys = {prng.random_wrap_p, prng.random_unwrap_p}

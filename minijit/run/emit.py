@@ -131,7 +131,7 @@ def step(walker, stmt):
     """Combine the cells of a total with the bodies' values."""
     reduce, cells = stmt.reduce, walker.cells[stmt.reduce]
     if len(cells) > 1:
-        step_of_argmax(walker, reduce, cells)
+        step_of_several(walker, reduce, cells)
         return
     name = reduce.op
     if wide_dtype(reduce.dtype).kind == "f" and total_only(reduce):
@@ -150,8 +150,9 @@ from ..compile.loops.scalars import FLOAT32, UINT16
 from ..compile.numbers.scalar_forms import form_of
 
 
-def step_of_argmax(walker, reduce, cells):
-    """Both accumulators, the extreme and its index, change on one condition."""
+def step_of_several(walker, reduce, cells):
+    """Both accumulators change by what both were: a complex product's two parts; or an
+    extreme and its index, on one condition."""
     for body in reduce.bodies:
         walker.values[body] = walker.emitter.let(body, walker.value(body))
     olds = [
@@ -159,8 +160,8 @@ def step_of_argmax(walker, reduce, cells):
         for k, body in enumerate(reduce.bodies)
     ]
     news = combine(reduce.op, olds, reduce.bodies)
-    better = news[0].args[0]
-    walker.values[better] = walker.emitter.let(better, walker.value(better))
+    for expr in news if reduce.op == "times" else news[0].args[:1]:
+        walker.values[expr] = walker.emitter.let(expr, walker.value(expr))
     for cell, new in zip(cells, news, strict=True):
         walker.emitter.set(cell, walker.value(new))
 

@@ -23,6 +23,7 @@ from .base.config import config
 from .core import eval_rules, prepared
 from .dtypes import bfloat16
 from .numpy_values import quiet
+from .primitives import as_array
 from .remembered import is_plain
 
 # (primitive, the key of the flags, the ids of the types, params) -> (eval rule, NumPy's
@@ -52,7 +53,12 @@ def planned(primitive, args, params):
         if params:  # 2 is not 2.0 here.
             key += (*map(type, params.values()),)
         plan = plans.get(key)
-    except (AttributeError, TypeError):  # A number, NumPy's array; no hash.
+    except AttributeError:  # A number, or NumPy's array, as indices are.
+        if not any(type(x) is np.ndarray for x in args):
+            return None
+        args = [as_array(x) if type(x) is np.ndarray else x for x in args]
+        return planned(primitive, args, params)
+    except TypeError:  # No hash.
         return None
     if plan is None:
         return make_plan(primitive, flags, args, params)

@@ -5,10 +5,12 @@ Where its terms are all the same, a sum is a product.
     start_values(Reduce("add", (k,), (x,)))     # (0.0,)
     combine("max", (best,), (x,))               # (max(best, x),)
     combine("argmax", (best, at), (x, k))       # a pair: the value, and where it is
+    combine("times", (re, im), (x, y))          # a product of complex numbers
 """
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +33,10 @@ def combine(name, old, new, any_order=False):
     Args:
       any_order: whether the new ones may come from places before those of the old ones.
     """
+    if name == "times":
+        (a, b), (c, d) = old, new
+        times, sub, add = (partial(op, name) for name in ("mul", "sub", "add"))
+        return sub(times(a, c), times(b, d)), add(times(a, d), times(b, c))
     if name not in ("argmax", "argmin"):
         return (op(name, *old, *new),)
     better = is_better(name, old[0], new[0])

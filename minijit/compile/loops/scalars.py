@@ -36,6 +36,7 @@ def dtype_bounds(dtype):
 identities = {
     "add": lambda dtype: (0,),
     "mul": lambda dtype: (1,),
+    "times": lambda dtype: (1, 0),
     "max": lambda dtype: (lowest(dtype),),
     "min": lambda dtype: (highest(dtype),),
     "and": lambda dtype: (dtype_bounds(dtype)[1] if dtype.kind != "i" else -1,),

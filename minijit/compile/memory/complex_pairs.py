@@ -137,6 +137,9 @@ class Pairs:
             index = *(i for i, in inside), as_index(k)
             return Load(pairs_of(expr.buffer), index)
         (body, *_) = inside
+        if expr.op == "mul":
+            whole = Reduce("times", expr.axes, body)
+            return op("item", whole, as_index(k), dtype=whole.dtype)
         return Reduce(expr.op, expr.axes, (body[k],))
 
     def operation(self, expr, inside):
@@ -226,7 +229,8 @@ class PairedStatements:
         return [*self.shared(parts, named), *self.lets(parts, named)]
 
     def total(self, stmt, named):
-        reduces = self.pairs(stmt.reduce)
+        parts = self.pairs(stmt.reduce)
+        reduces = {e if type(e) is Reduce else e.args[0]: None for e in parts}
         bodies = [e for reduce in reduces for e in reduce.bodies]
         lets = self.shared(bodies, named) if type(stmt) is loops.Step else []
         return [*lets, *map(type(stmt), reduces)]
@@ -365,7 +369,7 @@ def obstacle_of(eqn):
     for expr in postorder([row.at(eqn, tuple(map(new_axis, out.aval.shape)))]):
         if not is_complex(expr) and not any(map(is_complex, expr.children())):
             continue
-        if isinstance(expr, Reduce) and expr.op != "add":
+        if isinstance(expr, Reduce) and expr.op not in ("add", "mul"):
             return f"totals of complex numbers by {expr.op} are left to NumPy"
         if isinstance(expr, Op) and expr.name not in {*complex_forms, "convert"}:
             return f"{expr.name} of complex numbers is left to NumPy"
