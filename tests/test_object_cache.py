@@ -120,11 +120,16 @@ def test_damage_is_mended(objects, compiles, damage):
     assert len(compiles) == 2
 
 
-def test_what_cannot_be_kept_runs_all_the_same(tmp_path):
+@pytest.mark.parametrize("place, factor", [("file", 7), ("~", 9)])
+def test_what_cannot_be_kept_runs_all_the_same(tmp_path, monkeypatch, place, factor):
+    """A file is in the way, or the user has no home: nothing is made there."""
     (tmp_path / "file").write_text("in the way")
-    config.update("cache_dir", str(tmp_path / "file"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    config.update("cache_dir", os.path.join(place, "minijit"))
     with pytest.warns(UserWarning, match="cannot keep the files"):
-        assert mj.jit(lambda v: v * 7 - 1)(2.0) == 13.0
+        assert mj.jit(lambda v: v * factor - 1)(2.0) == 2 * factor - 1
+    assert os.listdir() == ["file"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no mode")

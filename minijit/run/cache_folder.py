@@ -19,8 +19,7 @@ from ..trace.base.config import config
 from ..trace.base.errors import user_level
 
 default_folder = os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"),
-    "minijit",
+    os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"), "minijit"
 )
 config.define("cache_dir", default_folder, "the folder for generated source and code")
 config.define(
@@ -36,9 +35,9 @@ unusable = set()
 
 
 def folder_of(kind):
-    """The path of the folder for a kind of files."""
-    parent = os.path.abspath(config.cache_dir or default_folder)
-    return os.path.join(parent, kind)
+    """The path of the folder for a kind of files: from "~" on where none is home."""
+    parent = os.path.expanduser(config.cache_dir or default_folder)
+    return os.path.join(parent if parent[0] == "~" else os.path.abspath(parent), kind)
 
 
 def private_folder(kind):
@@ -48,6 +47,9 @@ def private_folder(kind):
       OSError: it cannot be made, or another user could write to it.
     """
     folder = folder_of(kind)
+    if folder[0] == "~":
+        # The name of a folder in the one that a program stands in, to all that follow.
+        raise FileNotFoundError(0, "the user has no home folder")
     parent = os.path.dirname(folder)
     os.makedirs(os.path.dirname(parent), exist_ok=True)
     for made in (parent, folder):
