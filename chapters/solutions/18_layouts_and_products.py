@@ -1,66 +1,47 @@
 """Solutions to chapter 18."""
 
-from dataclasses import replace
-
 import numpy as np
 
-from minijit import make_jaxpr
-from minijit.compile.loops.expressions import Axis, as_index, op
-from minijit.compile.loops.statements import For, nested, replaced, statements
-from minijit.compile.lower.walk import lower
-from minijit.compile.schedule.nests import in_nests
-from minijit.run.python.source import print_program
+from minijit import lax, make_jaxpr
+from minijit.compile.simplify.folding import fast_rules, simplify
+from minijit.trace import primitives as prim
+from minijit.trace.jaxprs.jaxpr import eval_jaxpr
 
 
-def turn(rows):
-    rows = list(rows)
-    at = np.arange(16)
-    for step in (1, 2, 4, 8):
-        for i in (i for i in range(16) if not i & step):
-            a, b = rows[i], rows[i + step]
-            rows[i] = np.where(at & step, b[at ^ step], a)
-            rows[i + step] = np.where(at & step, b, a[at ^ step])
-    return rows
+def other_order(s, out, x, y, **params):
+    eqn = s.maker(x, prim.dot_general_p)
+    if eqn is None or eqn.params != params:
+        return None
+    a, b = eqn.invars
+    (n, k), (m, p) = a.aval.shape, y.aval.shape
+    if n * k * m + n * m * p > k * m * p + n * k * p:
+        inner = s.apply(prim.dot_general_p, b, y, **params)
+        return s.apply(prim.dot_general_p, a, inner, **params)
 
 
-def check_turn(turn):
-    """`np.where(at & step, ...)` takes from two rows at once; `at ^ step` moves."""
-    block = np.random.default_rng(0).normal(size=(16, 16))
-    assert np.array_equal(turn(list(block)), block.T)
+def check_other_order(other_order):
+    """(a b) y takes n k m + n m p multiplications; the params of both are `params`."""
+    known = fast_rules.get(prim.dot_general_p)
+    fast_rules[prim.dot_general_p] = [other_order]
 
+    def left(f, *shapes):
+        arrays = [np.random.default_rng(0).normal(size=s).astype("f4") for s in shapes]
+        closed = make_jaxpr(f)(*arrays)
+        simple = simplify(closed, fast_math=True)
+        both = [eval_jaxpr(c.jaxpr, c.consts, *arrays)[0] for c in (simple, closed)]
+        assert np.allclose(*both, rtol=1e-3, atol=1e-3)
+        return [e.outvars[0].aval.shape for e in simple.eqns]
 
-def tiled(body):
-    def tile(axes, stores):
-        extents = [axis.extent for axis in axes]
-        if len(axes) != 2 or any(n % 16 for n in extents) or max(extents) == 16:
-            return None
-        counters = [Axis(n // 16) for n in extents]
-        steps = [Axis(16) for _ in axes]
-        names = {
-            axis: op("add", op("mul", counter, as_index(16)), step)
-            for axis, counter, step in zip(axes, counters, steps, strict=True)
-        }
-        return nested([*counters, *steps], replaced(stores, names.get))
-
-    return in_nests(tile)(body)
-
-
-def check_tiled(tiled):
-    """`in_nests(tile)(body)` gives the axes and the stores of a nest to `tile`."""
-    x = np.arange(64.0 * 32, dtype="float32").reshape(64, 32)
-
-    def run(f, *arrays):
-        program = lower(make_jaxpr(f)(*arrays), "f")
-        kernel, = program.kernels
-        body = tiled(kernel.body)
-        loops = [s.axis.extent for s in statements(body) if isinstance(s, For)]
-        space = {}
-        changed = replace(program, body=(replace(kernel, body=tuple(body)),))
-        source = print_program(changed)
-        exec(source.text, space)
-        return loops, space[source.driver](*arrays)[0]
-
-    loops, result = run(lambda x: x.T * 2, x)
-    assert loops == [2, 4, 16, 16] and np.array_equal(result, x.T * 2)
-    loops, result = run(lambda x: x * 2, x[0])
-    assert loops == [32] and np.array_equal(result, x[0] * 2)
+    try:
+        product = lambda a, b, y: (a @ b) @ y
+        assert left(product, (30, 20), (20, 40), (40, 1)) == [(20, 1), (30, 1)]
+        assert left(product, (2, 20), (20, 40), (40, 30)) == [(2, 40), (2, 30)]
+        chain = lambda a, b, c, y: ((a @ b) @ c) @ y
+        assert left(chain, (9, 8), (8, 7), (7, 6), (6, 1)) == [(7, 1), (8, 1), (9, 1)]
+        turned = lambda a, b, y: lax.dot_general(a @ b, y, (([1], [1]), ([], [])))
+        assert left(turned, (30, 20), (20, 40), (1, 40)) == [(30, 40), (30, 1)]
+    finally:
+        if known is None:
+            del fast_rules[prim.dot_general_p]
+        else:
+            fast_rules[prim.dot_general_p] = known

@@ -13,22 +13,6 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.folding import simplify
 
 
-def columns_of(lists):
-    lengths = np.array([len(x) for x in lists], int)
-    items = np.array([0.0] + [number for x in lists for number in x], "float32")
-    return 1 + np.cumsum(lengths) - lengths, lengths, items
-
-
-def check_columns_of(columns_of):
-    """A list begins where those before it end: 1, and the sum of their lengths."""
-    lists = [[3.0, 1.0], [], [4.0], [1.0, 5.0, 9.0]]
-    starts, lengths, items = map(np.asarray, columns_of(lists))
-    assert items.dtype == np.float32 and len(items) == 7 and items[0] == 0
-    for want, first, n in zip(lists, starts, lengths, strict=True):
-        assert items[first : first + n].tolist() == want
-    assert [len(column) for column in columns_of([])] == [0, 0, 1]
-
-
 def halfway(builder, steps, slots):
     half = op("floordiv", steps, as_index(2))
     return builder.hold(op("max", half, as_index(1)))

@@ -11,7 +11,7 @@ What knows jaxprs, trees and the library is in `style`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import style
@@ -345,6 +345,22 @@ def draw_held(layers: int, first: int, now: int) -> set[int]:
     return {first, first + half} | draw_held(half, first + half, now)
 
 
+def costs_of_bounds(allowed: Sequence[int], runs: Mapping[str, Sequence[Any]]) -> None:
+    """Chapter 13: bytes kept and bodies run, by how many steps a loop is allowed."""
+    colors = style.WRONG, style.TANGENT, style.RESIDUAL
+    _, axes = style.figure(8, 3, ncols=2)
+    for (name, found), color in zip(runs.items(), colors, strict=True):
+        kept, bodies = [n for *_, n in found], [a + b for a, b, _ in found]
+        axes[0].plot(allowed, kept, "o-", color=color, label=name)
+        axes[1].plot(allowed, bodies, "o-", color=color)
+    axes[0].set(yscale="log", ylabel="bytes kept")
+    axes[1].set(ylim=0, ylabel="bodies run, both passes")
+    for axis in axes:
+        axis.set_xscale("log", base=2)
+        axis.set_xlabel("steps allowed; the loop takes 8")
+    axes[0].legend()
+
+
 def a_loop_in_two() -> None:
     """Chapter 13: ten steps, reversed with two slots and three runs of each step."""
     ax = style.blank(None, 9, 1.8)
@@ -474,7 +490,7 @@ def dependences(sources: Mapping[str, Callable[[int], Sequence[int]]]) -> None:
 
 
 def lines_of_a_matrix() -> None:
-    """Chapter 18: cache lines that a column and a block of a matrix touch."""
+    """A transpose on a CPU: cache lines that a column and a block of a matrix touch."""
     _, axes = style.figure(8, 3.2, ncols=2)
     pale = style.faded(style.COMPILED)
     for axis, title, rows, first, width in (
@@ -490,7 +506,7 @@ def lines_of_a_matrix() -> None:
 
 
 def panel() -> None:
-    """Chapter 18: from an array by way of a panel to the array of a transpose."""
+    """A transpose on a CPU: from an array by way of a panel to its transpose."""
     ax = style.blank(None, 8, 2.6)
     pale, dark = style.faded(style.COMPILED), style.COMPILED
     for left, low, height, name in (
@@ -577,6 +593,23 @@ def one_or_two_buffers() -> None:
     axes[1].text(4.3, -0.6, "swap", va="center")
 
 
+def held_carries(turns: Iterable[tuple[int, Sequence[Any]]], steps: int) -> None:
+    """Chapter 22: the carries that are held, from when to when, by their rows."""
+    import matplotlib.pyplot as plt
+
+    _, axis = style.figure(8, 2.2)
+    time, held = 0, [(0, 0)]
+    for k, rows in turns:
+        time += k
+        if len(rows) > len(held):
+            held.append((time, rows[-1][0]))
+            continue
+        since, step = held.pop()
+        color, row = plt.get_cmap("viridis")(step / steps), len(rows)
+        axis.plot([since, time], [row] * 2, color=color, lw=7, solid_capstyle="butt")
+    axis.set(xlabel="time: steps forward and back", ylabel="row", yticks=range(5))
+
+
 def tape_of_unions(tape: Any) -> None:
     """Chapter 22: the items of a Tape of two cases, and the tables of both cases."""
     rows = slice(tape.first, tape.first + tape.length)
@@ -617,6 +650,73 @@ def draw_table(
             draw_frame(axis, x + k, -i - 0.8, 1, 0.8, fill=shades[i])
             look = {"ha": "center", "va": "center", "size": 9, "color": style.DARK}
             axis.text(x + k + 0.5, -i - 0.4, f"{number:.3g}", **look)
+
+
+def parts_of_a_kernel(speeds: Sequence[float]) -> None:
+    """Chapter 24: threads of some speeds take 2 parts of a kernel, or 8 of them."""
+    _, axes = style.figure(8, 1.5, ncols=2, sharex=True, sharey=True)
+    for axis, parts in zip(axes, (2, 8), strict=True):
+        free = [0.0] * len(speeds)
+        for _ in range(parts):
+            thread = free.index(min(free))  # whoever is free first takes the next part
+            time = 1 / parts / speeds[thread]
+            axis.barh(
+                thread, time, left=free[thread], color=style.COMPILED, edgecolor="white"
+            )
+            free[thread] += time
+        names = ["free" if speed == 1 else "half busy" for speed in speeds]
+        axis.set(title=f"{parts} parts", xlabel="time")
+        axis.set_yticks(range(len(speeds)), names)
+
+
+def two_ways_through_a_table() -> None:
+    """Chapter 24: the first steps down a table and along it, and the cache lines."""
+    _, axes = style.figure(8, 2.8, ncols=2, sharey=True)
+    down, along = [(n % 12, n // 12) for n in range(24)], [(0, n) for n in range(24)]
+    for axis, name, steps in (axes[0], "down", down), (axes[1], "along", along):
+        for row, line in {(row, column // 16 * 16) for row, column in steps}:
+            color = style.faded(style.TANGENT)
+            axis.barh(row, 15.6, left=line, height=0.8, color=color)
+        for row, column in steps:
+            axis.plot(column + 0.5, row, "o", ms=4, color=style.PRIMAL)
+        axis.set(title=name, xlim=(0, 48), ylim=(11.5, -0.5), xticks=(0, 16, 32, 48))
+        axis.grid(axis="x")
+        axis.set_xlabel("column")
+    axes[0].set_ylabel("row")
+
+
+def pieces_of_calls(rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Chapter 25: how long the pieces of each kind of call take, in one bar."""
+    first = next(iter(rows.values()))
+    colors = dict(zip(first, (*style.COLORS[:5], style.INK), strict=True))
+    fig, axis = style.figure(8, 0.4 * len(rows) + 1.3)
+    for row, times in enumerate(rows.values()):
+        left = 0.0
+        for name, time in times.items():
+            color, label = colors.get(name, style.COMPILED), name if row == 0 else None
+            axis.barh(row, time, 0.7, left, color=color, alpha=0.6, label=label)
+            left += time
+        axis.text(left, row, f" {left:.2g}", va="center")
+    axis.set_yticks(range(len(rows)), rows)
+    axis.invert_yaxis()
+    axis.margins(x=0.08)
+    axis.set_xlabel("microseconds a call, on the machine that drew this")
+    fig.legend(loc="outside upper center", ncols=7, handlelength=1, columnspacing=1)
+
+
+def prices_and_times(found: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
+    """Chapter 24: of each way to run a kernel its price and its time, side by side."""
+    fig, axes = style.figure(8, 2.4, ncols=len(found), sharey=True)
+    for axis, (title, ways) in zip(axes, found.items(), strict=True):
+        for which, label in enumerate(("price", "measured")):
+            rows = [y + 0.4 * which - 0.2 for y in range(len(ways))]
+            lengths = [pair[which] for pair in ways.values()]
+            fill = style.COMPILED if which else "none"
+            axis.barh(rows, lengths, 0.35, color=fill, ec=style.COMPILED, label=label)
+        axis.set(title=title, xlabel="microseconds", xscale="log", xlim=(30, 5000))
+        axis.set_yticks(range(len(ways)), ways)
+    axes[0].invert_yaxis()
+    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
 
 
 def who_refers() -> None:
@@ -714,6 +814,24 @@ def graph_of_nodes(steps: Sequence[Any], waits: Sequence[Sequence[int]]) -> None
         for j in before:
             style.arrow(ax, boxes[j], boxes[i])
     ax.set(xlim=(-wide / 2, wide / 2), ylim=(0.5 - len(rows), 0.5))
+
+
+def memory_of_nodes(steps: Sequence[Any], memories: Sequence[Any], total: int) -> None:
+    """Chapter 27: where temporaries lie, and while which nodes they are needed."""
+    _, axis = style.figure(6, 2.8)
+    look = {"fc": style.faded(style.PRIMAL), "ec": style.PRIMAL}
+    for memory in memories:
+        touched = ([r.memory for r in (*n.reads, *n.writes)] for n in steps)
+        uses = [i for i, found in enumerate(touched) if memory in found]
+        across = uses[0] - 0.4, uses[-1] - uses[0] + 0.8
+        up = memory.offset / 1024, memory.nbytes / 1024
+        axis.broken_barh([across], up, **look)
+        if up[1] > 3:
+            middle = across[0] + across[1] / 2, up[0] + up[1] / 2
+            axis.text(*middle, memory.name, ha="center", va="center")
+    axis.set(xlim=(-0.6, len(steps) - 0.4), ylim=(0, total / 1024))
+    axis.set(xlabel="node", ylabel="kilobytes")
+    style.count(axis, "x")
 
 
 def two_places() -> None:

@@ -269,3 +269,38 @@ def lines_fetched(f: Callable[..., Any], *arrays: Any, room: int = 48) -> int:
     results = [np.empty(b.shape, b.dtype) for b in program.outputs]
     space["kernel_0"](*map(Watched, (*arrays, *results)))
     return fetched
+
+
+def ways_of_running(f: Callable[..., Any], x: Any) -> dict[str, Any]:
+    """Chapter 24: the program of a function of one kernel as it was fused, and in each
+    way that a recipe proposes for it."""
+    import minijit as mj
+    from minijit.compile.lower.walk import lower
+    from minijit.compile.schedule.choose import with_candidates
+    from minijit.compile.schedule.recipes import candidates
+    from minijit.compile.simplify.folding import simplify
+
+    program = lower(simplify(mj.make_jaxpr(f)(x)), "f")
+    kernel, = program.kernels
+    found = {"as fused": program}
+    for way in candidates(kernel, frozenset(program.temps)):
+        found[way.recipe] = with_candidates(program, {kernel: way})
+    found.pop("distribute", None)  # a nest for each statement: of one it is the same
+    return found
+
+
+def clocked(program: Any, x: Any, out: Any, repeat: int = 40) -> float:
+    """Microseconds of CPU time that the one kernel of a program takes: the shortest of
+    some runs, from an array to another one."""
+    from minijit.compile.pipeline import rewrites
+    from minijit.run.llvm.kernels import KernelText, functions_of
+
+    kernel, = rewrites["with_reuse"](program).kernels
+    text, arrays = KernelText(kernel), {"in0": x, "out0": out}
+    run, args = functions_of([text])[text.key], [arrays[b.name] for b in text.buffers]
+    times = []
+    for _ in range(repeat):
+        start = time.process_time()
+        run(*args)
+        times.append(time.process_time() - start)
+    return 1e6 * min(times)

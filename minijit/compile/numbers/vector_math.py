@@ -90,10 +90,7 @@ def exp(x, dtype):
     return (expm1_small(less_ln2(x, k)) + 1.0) * power_of_two(k)
 
 
-scalar_forms |= {"exp": exp}
-
-
-scalar_forms |= {"tanh": tanh}
+scalar_forms |= {"exp": exp, "tanh": tanh}
 
 
 # chapter 24, brought along

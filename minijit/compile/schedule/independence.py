@@ -63,7 +63,7 @@ def shared_dims(places, again=False):
 
 @recalled
 def own_piece(index, axis, again):
-    """(the first index, how many a step has) if no two steps of a loop have one both.
+    """(the first index, how many a step has) if no two steps of a loop meet there.
 
     Of `i + 3` it is 3 and 1, of `i * 8 + j`, where j is in 0 .. 7, 0 and 8.
     """

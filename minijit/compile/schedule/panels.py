@@ -170,7 +170,6 @@ loop_rules |= {
 }  # fmt: skip
 
 
-# chapter 18
 # ---- panels
 
 
@@ -234,7 +233,6 @@ def free_to_cut(stores):
     return not own and not any(type(e) is Reduce for e in exprs)
 
 
-# chapter 18, brought along
 def in_panels(axes, stores):
     """The nest in tiles, with what runs along another axis in panels; or None."""
     other, run = other_axis(axes, stores), axes[-1]

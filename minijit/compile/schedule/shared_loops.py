@@ -232,7 +232,7 @@ def without(body, dropped):
 
 
 def partner(axis, stored, loaded):
-    """What a load has in the place of its index where a store has an axis; or None."""
+    """What stands in the index of a load where that of a store has an axis, or None."""
     places = zip(stored, loaded, strict=True)
     return next((there for here, there in places if here is axis), None)
 
