@@ -28,9 +28,9 @@ from ...compile.loops.statements import (
     For, Let, Start, Step, Store, expressions, statements,
 )
 from ...compile.numbers.scalar_forms import plain_name, scalar_form
-from ...compile.schedule.cost import weight
 from ...compile.schedule.machine import host_cores, host_level
 from ...compile.schedule.nests import stride_along, strides_of, terms_in_memory
+from ...compile.schedule.weights import weight
 from ...trace.base.config import config
 from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
