@@ -77,7 +77,8 @@ def test_masks_of_other_values_and_short_rows_stay():
 def choices(f, *args):
     """(how many loops store the result, how many comparisons are left in them)."""
     kernel, = lower(mj.make_jaxpr(f)(*args)).kernels
-    body = arrange(kernel.body)
+    with mj.config.override("machine", "book"):
+        body = arrange(kernel.body)
     loops = [s for s in statements(body) if isinstance(s, For)]
     inner = [s for s in loops if any(isinstance(t, Store) for t in s.body)]
     compared = (e for e in postorder(expressions(body)) if isinstance(e, Op))

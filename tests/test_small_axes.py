@@ -17,6 +17,7 @@ from minijit.compile.loops.statements import Kernel
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
 from minijit.compile.simplify.folding import simplify
+from minijit.run.llvm.target import vector_bytes
 from minijit.run.loading import rewritten
 from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr
 from minijit.transform.control_flow.while_and_scan import scan_p
@@ -384,8 +385,8 @@ def test_lanes_are_read_and_written_in_whole_rows(n):
 
 
 @pytest.mark.chapter(24)
-@pytest.mark.parametrize("n, written", [(7, 8), (10, 2)])
-def test_functions_of_many_vectors_are_one_loop(n, written):
+@pytest.mark.parametrize("n", [7, 10])
+def test_functions_of_many_vectors_are_one_loop(n):
     """An exp of an exp waits for it; a few of them are written out."""
     f = lambda x: jnp.exp(jnp.exp(x) / 9).sum(-1) + mj.nn.softmax(x)[:, 0]
     x = np.random.default_rng(n).normal(size=(1603, n)).astype("f4")
@@ -394,7 +395,9 @@ def test_functions_of_many_vectors_are_one_loop(n, written):
     e = np.exp(x.astype("f8"))
     want = np.exp(e / 9).sum(1) + e[:, 0] / e.sum(1)
     np.testing.assert_allclose(np.asarray(compiled(x)), want, rtol=2e-5)
-    assert text.count("= shl <16 x i32>") == written
+    few = 19 * vector_bytes() // 64
+    written = [k if k <= few else 1 for k in (n, 2 * n)]
+    assert text.count("= shl <16 x i32>") == sum(written)
 
 
 @pytest.mark.chapter(24)
