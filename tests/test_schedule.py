@@ -265,6 +265,24 @@ def test_what_is_sure_to_take_longer_is_priced_no_further():
     assert len(looked) == 1
 
 
+def test_the_largest_kernel_is_priced_first(monkeypatch):
+    """It alone may say that all of them take longer than what is there already."""
+    given = [numbers(9), numbers(90), numbers(30)]
+    program, looked = program_of(lambda *xs: [jnp.sin(x) for x in xs], given), []
+    monkeypatch.setattr(choose, "arrange", lambda b: looked.append(b) or arrange(b))
+    assert choose.price_of(program, Machine.book(), 1) > 1
+    assert [*map(choose.steps_of, looked)] == [90]
+
+
+def test_what_computes_much_more_is_not_priced(monkeypatch):
+    twice = lambda kernel, _: iter([recipes.Candidate("twice", (kernel.body,) * 2)])
+    monkeypatch.setattr(recipes, "candidates", twice)
+    program, priced = two_maxima(), []
+    monkeypatch.setattr(choose, "price_of", lambda p, *_: priced.append(p) or 1e9)
+    choose.scheduled(program)
+    assert [len(p.kernels) for p in priced] == [1] * len(program.kernels)
+
+
 def test_cores_share_memory_but_not_instructions():
     (x, y), i, j = buffers("x", "y", shape=(2000, 4000)), Axis(2000), Axis(4000)
     store = Store(y, (i, j), op("mul", Load(x, (i, j)), Load(x, (i, j))))

@@ -29,6 +29,9 @@ from .placing_rules import arrange, prepared
 
 # What a kernel's own loops are called, among the ways to run it.
 AS_FUSED = "as fused"
+# Loops that compute so many times what a kernel does are not looked at: such a one has
+# cost less nowhere, and is long: a third of a first call of a convolution's gradient.
+MORE = 4 / 3
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,10 @@ def cheapest(program, kernel, machine):
     if today - floor < machine.wake:
         return None
     best, chosen, prices = today, None, {AS_FUSED: today}
+    most = MORE * steps_of(kernel.body)
     for way in other_ways(program, kernel):
+        if sum(map(steps_of, way.bodies)) > most:
+            continue
         there = with_candidates(program, {kernel: way})
         prices[way.recipe] = price = price_of(there, machine, best)
         if price < best and is_sound(program, kernel, way):
@@ -227,8 +233,10 @@ def price_of(program, machine, most=math.inf):
     """
     from .cost import price
 
-    kernels = rewrites["with_reuse"](program).kernels
-    return price((arrange(kernel.body) for kernel in kernels), machine, most)
+    bodies = [kernel.body for kernel in rewrites["with_reuse"](program).kernels]
+    # What does most comes first: it may be enough.
+    bodies.sort(key=steps_of, reverse=True)
+    return price(map(arrange, bodies), machine, most)
 
 
 # What was measured of a program's only kernel on a machine: None, or a function of the

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ..fuse.sweeps import mean_steps
 from ..loops.expressions import Load
-from ..loops.graphs import nothing, postorder
+from ..loops.graphs import nothing, postorder, recalled
 from ..loops.kernel_buffers import used_buffers
 from ..loops.scalars import wide_dtype
 from ..loops.statements import For, If, Let, Start, Step, Store
@@ -476,12 +476,9 @@ def price(bodies, machine, most=math.inf):
       most: where instructions alone take more, what they take is the answer: neither
         are lines counted then, nor the other kernels looked at.
     """
-    read, known, so_far = Reader().read, [], 0.0
-    free = ((0.0, 0.0),) * len(machine.caches)
+    known, so_far = [], 0.0
     for body in bodies:
-        kernel = read(place(body, prepare=share_axes))
-        taken = work(written_out(kernel, machine), machine)
-        times = Times(taken, free, is_parallel(body))
+        kernel, times = instructions(body, machine)
         known.append((kernel, times))
         so_far += times.least(machine) + machine.kernel
         if so_far > most:
@@ -494,6 +491,15 @@ def price(bodies, machine, most=math.inf):
         lines = (c.run(kernel, a) for c, a in zip(caches, again, strict=True))
         each += replace(times, lines=tuple(lines)).least(machine)
     return round(each + machine.kernel * len(known))
+
+
+@recalled
+def instructions(body, machine):
+    """(arranged statements as a `Loop`, the `Times` of their instructions alone)."""
+    kernel = Reader().read(place(body, prepare=share_axes))
+    free = ((0.0, 0.0),) * len(machine.caches)
+    words = work(written_out(kernel, machine), machine)
+    return kernel, Times(words, free, is_parallel(body))
 
 
 def least(bodies, machine):

@@ -181,7 +181,8 @@ def target_machine(how="thorough"):
 # The ones that compile; the others, one for each engine, only load.
 shared_machine = functools.cache(target_machine)
 
-# What LLVM leaves out of its work for us: {option: its value then, and later}.
+# What LLVM leaves out of its passes and of its work for machine code, for us: {option:
+# its value then, and later}.
 # To look for the fewest registers that all addresses of a loop can be made of takes up
 # to half of the time for machine code, and our addresses are few: what an instruction
 # cannot add up is computed outside of the loop.  The quick choice of instructions at
@@ -191,17 +192,19 @@ shared_machine = functools.cache(target_machine)
 # given.  A loop of less than 16 steps becomes one of whole vectors under a mask, whose
 # stores take twenty cycles each, where a vector and two single numbers take three.
 left_out = {
-    "disable-lsr": ("true", "false"),
-    "fast-isel": ("false", "false"),
-    "disable-post-ra": ("true", "false"),
-    "vectorizer-min-trip-count": ("8", "16"),
+    "passes": {"vectorizer-min-trip-count": ("8", "16")},
+    "machine code": {
+        "disable-lsr": ("true", "false"),
+        "fast-isel": ("false", "false"),
+        "disable-post-ra": ("true", "false"),
+    },
 }
 # An option that LLVM does not know ends the process: it has these in such versions.
 VERSIONS = range(20, 23)
 
 
 @contextmanager
-def leaving_out():
+def leaving_out(options):
     """Passes are left out meanwhile, in this thread: the options are the process's.
 
     Should Ctrl-C come before they are as they were, so they are after the next module.
@@ -212,17 +215,17 @@ def leaving_out():
         return
     with Lock(llvm.ffi.lib._lock._lock):
         try:
-            for name, (value, _) in left_out.items():
+            for name, (value, _) in options.items():
                 llvm.set_option("minijit", f"-{name}={value}")
             yield
         finally:
-            for name, (_, value) in left_out.items():
+            for name, (_, value) in options.items():
                 llvm.set_option("minijit", f"-{name}={value}")
 
 
 def object_file(module, how):
     """The machine code of a module: what a C compiler writes to a file."""
-    with leaving_out():
+    with leaving_out(left_out["machine code"]):
         return shared_machine(how).emit_object(module)
 
 
@@ -243,7 +246,7 @@ def run_passes(module, machine, only=(), **options):
             getattr(passes, f"add_{name}_pass")()
     else:
         passes = builder.getModulePassManager()
-    with leaving_out():
+    with leaving_out({} if only else left_out["passes"]):
         passes.run(module, builder)
     # What `passes.close` of llvmlite 0.50 leaves out: 70 KB for each module.
     llvm.newpassmanagers.NewPassManager._dispose(passes)
