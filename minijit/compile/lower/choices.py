@@ -16,6 +16,7 @@ from ...trace.numpy_values import by_squaring
 from ...trace.primitives import floor_p, rem_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Const, Reduce, as_index, op
+from ..loops.graphs import free_axes
 from ..loops.index_rules import known
 from ..loops.scalars import BOOL
 from ..loops.statements import If, Store
@@ -28,6 +29,8 @@ from .walk import Elements, Operand, Statements, lower_rules, new_axis
 
 # Parts of an array that lie in pieces of fewer elements are stored by one kernel.
 SHORT_PART = 64
+# What is put together of more parts is stored: loops are cut into as many ranges.
+MOST_PARTS = 8
 
 
 def integer_pow(out, index, x, *, y):
@@ -123,6 +126,20 @@ def lower_parts(walk, eqn):
         fill(walk, group, eqn, readers, chunk.reads)
 
 
+@dataclass(frozen=True)
+class Parts(Elements):
+    """The row of `concatenate`: elements choose a part, where a loop can be cut so that
+    they need not; the loop of a total along all parts is one."""
+
+    def lower(self, walk, eqn):
+        asked = [i for where in walk.readers[eqn.outvars[0]].values() for i in where]
+        along = free_axes(index[eqn.params["dimension"]] for index in asked)
+        if any(axis.kind == "reduce" for axis in along):
+            lower_parts(walk, eqn)
+        else:
+            walk.value(eqn, self)
+
+
 @dataclass
 class Chunk:
     """Parts of one shape that one kernel stores: pairs (atom, where it begins)."""
@@ -150,12 +167,11 @@ def many_operands(eqn):
 
     Few are chosen from element by element, and so can be inlined.
     """
-    if len(eqn.invars) <= config.fusion.most_buffers:
-        return None
-    if eqn.primitive is lax.concatenate_p:
+    if eqn.primitive is lax.concatenate_p and len(eqn.invars) > MOST_PARTS:
         return Statements(lower_parts)
     if eqn.primitive is lax.select_n_p:
-        return Statements(lower_select)
+        many = len(eqn.invars) > config.fusion.most_buffers
+        return Statements(lower_select) if many else None
     return None
 
 
@@ -186,7 +202,7 @@ lower_rules |= {
     lax.integer_pow_p: Elements(integer_pow, 3),
     lax.squeeze_p: Elements(squeeze, cost=0),
     lax.select_n_p: Elements(select_n),
-    lax.concatenate_p: Elements(concatenate),
+    lax.concatenate_p: Parts(concatenate),
     lax.argmax_p: arg_reduction("argmax"),
     lax.argmin_p: arg_reduction("argmin"),
 }

@@ -301,17 +301,30 @@ def ranges(loop, outermost):
     cuts, answers = cut_points(axis, loop.body)
     if not cuts:
         return [loop]
+    cuts = between_longest(cuts, axis.extent)
     pieces, steps = len(cuts) + 1, axis.extent * math.prod(a.extent for a in inner)
     # A loop of single elements that is not cut computes all cases of each, and gathers
     # what it reads: two cores take as long for it as one for its parts.
     shared = outermost and (inner or Machine.in_force().cores > 2)
-    whole = pieces > MOST_RANGES or shared and steps > settings.one_range
+    whole = shared and steps > settings.one_range
     parts = [] if whole else cut_at(cuts, loop, answers)
     if whole or not (inner or answers) and functions_alone(loop, parts):
         noted("one range", ranges=pieces, steps=steps)
         return [loop]
     noted("ranges", ranges=pieces)
     return parts
+
+
+def between_longest(cuts, extent):
+    """Of too many numbers at which a loop may be cut those between its longest ranges:
+    what is short, as the edges of a wide stencil are, is one with its neighbours."""
+    ends, short = [0, *cuts, extent], extent // MOST_RANGES
+    while len(cuts) >= MOST_RANGES and len(ends) > 2:
+        joint = [b - a for a, b in zip(ends[:-2], ends[2:], strict=True)]
+        if min(joint) > short and len(ends) <= MOST_RANGES + 1:
+            break
+        del ends[1 + joint.index(min(joint))]
+    return ends[1:-1]
 
 
 def functions_alone(loop, parts):
@@ -365,7 +378,7 @@ loop_rules |= {
     ),
     "ranges": (True, "its loops are cut where conditions change", "one_range"),
     "one range": (
-        False, "so many ranges, so short ones or so long a loop stay one", "one_range"
+        False, "ranges so short, or a loop so long, stay one", "one_range"
     ),
 }  # fmt: skip
 in_totals_aside = in_nests(with_totals_aside)
