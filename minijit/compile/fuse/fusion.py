@@ -391,8 +391,8 @@ class Fusion(Parts):
 def with_rows(part, others, settings):
     """The statements of a kernel with what nobody else wants in rows of its own.
 
-    Where every access to a buffer has the axis of a loop around everything for index,
-    one step of this loop needs no more of it than that.
+    Where all accesses to a buffer have the axis of an outermost loop as an index, one
+    step of this loop needs only the part of the buffer at that index.
 
     Returns:
       (the statements, the buffers that have become rows).

@@ -46,8 +46,8 @@ def reusable(kernel, dying):
     """Which arrays a kernel may store in the place of others, and its stores' order.
 
     Args:
-      dying: function of (read, stored): how gladly the second would be stored over the
-        first one, which nobody else needs; 0 if it must not be.
+      dying: function of (read, stored): 0 if the second must not be stored over the
+        first one; else the larger, the more it is wanted.
 
     Returns:
       (pairs (read, stored), the kernel with its stores in an order for them).

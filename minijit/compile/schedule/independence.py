@@ -23,7 +23,7 @@ def independent(axis, body, own=None, again=False):
     Args:
       own: the buffers of which each step has one to itself; None for those of the
         kernel's own in whose indices the axis is not.
-      again: whether steps may store the same again, of what nobody reads here.
+      again: whether steps may store the same numbers again where nobody reads them.
     """
     return shared_buffer(axis, body, own, again) is None
 

@@ -214,8 +214,9 @@ LINE = 64
 
 
 def ranges(extent, threads):
-    """The parts of a loop: where they begin and end, and whether the last one goes on
-    with what comes after the loop: if there are several, that runs when all are done.
+    """The parts of a loop: (begin, end, whether it runs what comes after the loop).
+
+    Of several parts none does: that runs when all of them are done.
     """
     if threads < 2:
         return [(0, extent, 1)]
