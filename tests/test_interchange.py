@@ -59,6 +59,11 @@ def totals_of_totals(x):
     return jnp.max(x, 0), jnp.sum(off**2, 0), jnp.sum((off - jnp.max(off, 0)) ** 3, 0)
 
 
+def points(x):
+    """A total for each of a few: none runs along memory."""
+    return jnp.sum(x[:, 1:] * x[:24, 0] - x[:, :1], 1)
+
+
 in_rows = {
     "totals of totals": (totals_of_totals, floats(8, 20)),
     "and of many columns": (totals_of_totals, floats(5, 9000)),
@@ -85,6 +90,8 @@ in_rows = {
     "two of different lengths": (two_lengths, floats(8, 20)),
     "columns of a transpose": (lambda x: jnp.sum(x.T, 1), floats(13, 20)),
     "shifted": (lambda x: jnp.sum(x[:, 3:], 0), floats(13, 23)),
+    "a coordinate of each point": (points, floats(40, 2)),
+    "in pieces, to another dtype": (lambda x: points(x) > 0, floats(5000, 2)),
     "NaN": (lambda x: jnp.max(x, 0), np.where(floats(5, 16) > 1, np.nan, 1)),
     "negative zeros": (lambda x: jnp.sum(x, 0), np.full((4, 16), -0.0, "float32")),
 }

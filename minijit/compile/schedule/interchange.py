@@ -39,6 +39,7 @@ from ..loops.scalars import comparisons
 from ..loops.statements import (
     For, Store, changed, expressions, nested, on_buffers, replaced, statements,
 )
+from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
 from .machine import Machine
@@ -80,15 +81,14 @@ def interchange(stmt):
 
 
 def total_of(store):
-    """The only Reduce in what is stored, if the buffer can be its accumulator."""
+    """The only Reduce in what is stored, if it can go on in a row."""
     reduces = totals_within([store.value])
     if len(reduces) != 1 or store.combine:
         return None
     total, = reduces
     # Of complex numbers each part has a sum of its own.
     kinds = "iufc" if total.op == "add" else "iufb"
-    fits = total.is_plain and total.dtype == store.buffer.dtype
-    return total if fits and total.dtype.kind in kinds else None
+    return total if total.is_plain and total.dtype.kind in kinds else None
 
 
 def pays(axis, stores):
@@ -101,6 +101,8 @@ def pays(axis, stores):
         return False
     inside = loads_within([t.bodies[0] for t in totals])
     moves = any(axis in load.free for load in inside)
+    aside = {e for total in totals for e in kept_aside(axis, total)}
+    inside = [load for load in inside if load not in aside]
     kept = [s for s in stores if s.buffer.space != "cache"]
     if not (moves and all_along(axis, kept, inside)):
         return noted("along memory")
@@ -110,6 +112,21 @@ def pays(axis, stores):
     if terms < settings.rows_at_once:
         return noted("few terms", terms=terms)
     return noted("rows", totals=count, terms=terms)
+
+
+def kept_aside(axis, total):
+    """The loads that are the same for all terms of a total, and do not run along the
+    axis: a coordinate of each point.  They are read once, into rows of their own.
+
+    Functions such as `exp` are as quick in a loop over the terms, which keeps its total
+    in registers.
+    """
+    loads = loads_within(total.bodies)
+    values = postorder(total.bodies, skip=loads)
+    if any(isinstance(e, Op) and scalar_form(e) for e in values):
+        return []
+    same = (e for e in loads if axis in e.free <= total.free)
+    return [e for e in same if stride_along(e, axis) != 1]
 
 
 loop_rules |= {
@@ -151,12 +168,13 @@ def long_ones(totals):
     return {e: grows_in(e) for e in totals if long and grows_in(e) != e.dtype}
 
 
-def bytes_of(stores):
-    """How large the accumulators of totals are, for each of them."""
+def bytes_of(axis, stores):
+    """How large the accumulators of totals are, and what is kept aside, for each."""
     totals = [e for s in stores for e in totals_within([s.value])]
     long = long_ones(totals)
-    dtypes = (d for e in totals for d in (e.dtype, long.get(e)) if d)
-    return sum(dtype.itemsize for dtype in dtypes)
+    dtypes = [d for e in totals for d in (e.dtype, long.get(e)) if d]
+    aside = {e for total in totals for e in kept_aside(axis, total)}
+    return sum(dtype.itemsize for dtype in [*dtypes, *(e.dtype for e in aside)])
 
 
 def in_pieces(axis, stages):
@@ -166,7 +184,7 @@ def in_pieces(axis, stages):
       stages: lists of stores; the totals in those of one go on together.
     """
     longest = axis.bounds[1] + 1
-    most = longest_piece(longest, max(map(bytes_of, stages)))
+    most = longest_piece(longest, max(bytes_of(axis, stage) for stage in stages))
     if longest <= most or not isinstance(axis.extent, int):
         # What only a run knows is a block already, which stays whole.
         most = longest
@@ -204,6 +222,7 @@ class Rows:
       long: {total: the row in which it grows, if that is not what is stored}.
       step: how many rows are taken in at once.
       seen: {axis of running totals: that of the steps, in each of which they are seen}.
+      aside: {what is the same for all terms: a row that has it, at `here`}.
     """
 
     def __init__(self, axis, stores, place, length, most):
@@ -219,6 +238,11 @@ class Rows:
             total: self.row("sum", n, dtype)
             for n, (total, dtype) in enumerate(long_ones(totals).items())
         }
+        aside = dict.fromkeys(e for total in totals for e in kept_aside(axis, total))
+        self.aside = {
+            load: Load(self.row("aside", n, load.dtype), (self.here,))
+            for n, load in enumerate(aside)
+        }
 
     def row(self, name, n, dtype):
         return Buffer(f"{name}{n}", (self.most,), dtype, space="cache")
@@ -227,7 +251,8 @@ class Rows:
         """What stores a total: what is made of it, or a row."""
         mine = [s for s in self.stores if total in totals_within([s.value])]
         whole = [s for s in mine if s.value is total]
-        if self.seen or len(mine) > 1 and not whole:
+        other = (whole or mine)[0].buffer.dtype != total.dtype
+        if self.seen or other or len(mine) > 1 and not whole:
             # What several are made of is not to be written over by one of them.
             row = self.row("total", len(self.grown), total.dtype)
             return Store(row, (self.here,), total)
@@ -247,6 +272,8 @@ class Rows:
         return For(i, tuple(make(i, Renamer(names))))
 
     def begin(self, i, renamed):
+        for load, kept in self.aside.items():
+            yield Store(kept.buffer, (i,), *renamed([load]))
         for total, store in self.grown.items():
             first, = start_values(total)
             if row := self.long.get(total):
@@ -260,8 +287,8 @@ class Rows:
         def make(i, renamed):
             for total, store in self.grown.items():
                 index = renamed(store.index)
-                there = Renamer(dict(zip(total.axes, at, strict=True)))
-                value, = renamed(there(total.bodies))
+                there = dict(zip(total.axes, at, strict=True)) | self.aside
+                value, = renamed(Renamer(there)(total.bodies))
                 value = Reduce(total.op, axes, (value,)) if axes else value
                 yield Store(store.buffer, tuple(index), value, total.op)
 
