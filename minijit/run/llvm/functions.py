@@ -102,6 +102,12 @@ class FunctionCalls:
             bits, half, wide = self.half_types()
             number = self.do(f"bitcast {bits} {value} to {half}")
             number = self.do(f"fpext {half} {number} to {wide}")
+            if wide.startswith("<"):
+                # LLVM would look for the largest, or compare, as float16s: which takes
+                # several times as long.
+                count = wide[1:].partition(" ")[0]
+                name = f"llvm.arithmetic.fence.v{count}f32"
+                number = self.invoke(name, wide, (wide, number))
         else:
             key = f"{dtype.name}_value", (UINT16,), FLOAT32
             number = self.call(key, [value])
