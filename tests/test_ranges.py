@@ -104,11 +104,18 @@ def test_of_many_ranges_the_shortest_are_one():
     assert not choices([max(loops, key=lambda loop: loop.axis.extent)])[0]
 
 
-@pytest.mark.parametrize("parts", [2, 9])
-@pytest.mark.parametrize("function", [jnp.sum, jnp.max, mj.nn.softmax])
-def test_totals_along_what_is_put_together_choose_nothing(function, parts):
+WITH_PARTS = {
+    "two parts": lambda x: jnp.concatenate([x] * 2, 1),
+    "nine parts": lambda x: jnp.concatenate([x] * 9, 1),
+    "padding": lambda x: jnp.pad(x, ((0, 0), (2, 3))),
+}
+
+
+@pytest.mark.parametrize("parts", WITH_PARTS)
+@pytest.mark.parametrize("function", [jnp.sum, jnp.max, mj.nn.softmax, jnp.cumsum])
+def test_totals_along_parts_choose_nothing(function, parts):
     """A sum over nine parts, chosen from for each term: 14 times jax's time."""
-    f = lambda x: function(jnp.concatenate([x] * parts, 1), 1)
+    f = lambda x: function(WITH_PARTS[parts](x), 1)
     kernels = lower(mj.make_jaxpr(f)(floats(40, 50))).kernels
     assert not any(choices(arrange(kernel.body))[0] for kernel in kernels)
 

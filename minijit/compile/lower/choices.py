@@ -126,15 +126,20 @@ def lower_parts(walk, eqn):
         fill(walk, group, eqn, readers, chunk.reads)
 
 
+def asked_along(walk, eqn, dims):
+    """The indices at which a result is asked for along some dimensions."""
+    asked = [i for where in walk.readers[eqn.outvars[0]].values() for i in where]
+    return [index[d] for index in asked for d in dims]
+
+
 @dataclass(frozen=True)
 class Parts(Elements):
     """The row of `concatenate`: elements choose a part, where a loop can be cut so that
     they need not; the loop of a total along all parts is one."""
 
     def lower(self, walk, eqn):
-        asked = [i for where in walk.readers[eqn.outvars[0]].values() for i in where]
-        along = free_axes(index[eqn.params["dimension"]] for index in asked)
-        if any(axis.kind == "reduce" for axis in along):
+        along = free_axes(asked_along(walk, eqn, [eqn.params["dimension"]]))
+        if any(axis.kind != "loop" for axis in along):
             lower_parts(walk, eqn)
         else:
             walk.value(eqn, self)
@@ -228,6 +233,19 @@ def pad(out, index, x, value, *, padding_config):
     return op("select", inside, x[tuple(where)], value[()])
 
 
+@dataclass(frozen=True)
+class Padded(Elements):
+    """The row of `pad`: it is stored for a total along what is padded, as parts are."""
+
+    def lower(self, walk, eqn):
+        dims = [d for d, w in enumerate(eqn.params["padding_config"]) if any(w)]
+        along = asked_along(walk, eqn, dims)
+        if any(isinstance(i, Axis) and i.kind != "loop" for i in along):
+            why = "parts", "a total goes along its padding"
+            walk.stored.setdefault(eqn.outvars[0], why)
+        walk.value(eqn, self)
+
+
 def undilated(i, n, step):
     """Where position i falls among n elements that lie `step` apart.
 
@@ -285,7 +303,7 @@ def lower_update_slice(walk, eqn):
 
 lower_rules |= {
     slicing.rev_p: Elements(rev, cost=0),
-    slicing.pad_p: Elements(pad),
+    slicing.pad_p: Padded(pad),
     slicing.dynamic_slice_p: Elements(dynamic_slice),
     slicing.dynamic_update_slice_p: Statements(lower_update_slice),
 }
