@@ -208,6 +208,11 @@ def test_the_ledger_has_the_rejected_with_their_prices():
     assert decision.numbers["as fused"] > decision.numbers["short rows in lanes"]
     report = mj.explain(lambda x: x.max(1), jnp.ones((100_000, 10)))
     assert "short rows in lanes" in str([d.numbers for d in report.decisions])
+    # What rows have in registers is not priced in arrays between loops.
+    program = rewritten(program_of(nn.log_softmax, (of(100_000, 10),)))
+    decision, = (d for d in program.decisions if d.rule == "schedule")
+    assert "short rows written out" in decision.numbers
+    assert "distribute" not in decision.numbers
 
 
 def two_maxima():
@@ -275,9 +280,10 @@ def test_the_largest_kernel_is_priced_first(monkeypatch):
 
 
 def test_what_computes_much_more_is_not_priced(monkeypatch):
-    twice = lambda kernel, _: iter([recipes.Candidate("twice", (kernel.body,) * 2)])
-    monkeypatch.setattr(recipes, "candidates", twice)
     program, priced = two_maxima(), []
+    between = Buffer("between", (8,), np.dtype("float32"))
+    twice = lambda k, _: [recipes.Candidate("twice", (k.body,) * 2, (between,))]
+    monkeypatch.setattr(recipes, "candidates", twice)
     monkeypatch.setattr(choose, "price_of", lambda p, *_: priced.append(p) or 1e9)
     choose.scheduled(program)
     assert [len(p.kernels) for p in priced] == [1] * len(program.kernels)

@@ -195,8 +195,12 @@ def cheapest(program, kernel, machine):
     best, chosen, prices = today, None, {AS_FUSED: today}
     most = MORE * steps_of(kernel.body)
     for way in other_ways(program, kernel):
-        if sum(map(steps_of, way.bodies)) > most:
-            continue
+        # Nests that are joined later compute what these do.
+        if way.temps and sum(map(steps_of, way.bodies)) > most:
+            break
+        # What rows have in registers costs no less in arrays between loops.
+        if way.temps and 2 * best < today and not chosen.temps:
+            break
         there = with_candidates(program, {kernel: way})
         prices[way.recipe] = price = price_of(there, machine, best)
         if price < best and is_sound(program, kernel, way):
