@@ -17,7 +17,6 @@ from minijit.compile.loops.statements import Kernel
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
 from minijit.compile.simplify.folding import simplify
-from minijit.run.llvm.target import vector_bytes
 from minijit.run.loading import rewritten
 from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr
 from minijit.transform.control_flow.while_and_scan import scan_p
@@ -388,6 +387,8 @@ def test_lanes_are_read_and_written_in_whole_rows(n):
 @pytest.mark.parametrize("n", [7, 10])
 def test_functions_of_many_vectors_are_one_loop(n):
     """An exp of an exp waits for it; a few of them are written out."""
+    from minijit.run.llvm.target import vector_bytes
+
     f = lambda x: jnp.exp(jnp.exp(x) / 9).sum(-1) + mj.nn.softmax(x)[:, 0]
     x = np.random.default_rng(n).normal(size=(1603, n)).astype("f4")
     compiled = mj.jit(f).lower(x).compile()
