@@ -53,6 +53,18 @@ def twice_over(t):
     return lax.fori_loop(0, N, lambda i, t: double(double(t, i), i), t)
 
 
+def made_and_updated(t):
+    """What a step makes over what was there is read again, for a result of its own."""
+
+    def body(t, i):
+        new = lax.dynamic_update_slice(t, t + t, (where,))
+        new = new.at[1].set(new[1] * 3.0)
+        return new, new
+
+    where = jnp.argmax(t)
+    return lax.scan(body, t, jnp.arange(4))
+
+
 def where_it_is_largest(t):
     """Whether a place is one of the array depends on all that is in the array."""
     grown = lax.fori_loop(0, N, lambda i, t: t.at[i].mul(2.0), t)
@@ -150,9 +162,10 @@ def with_products(t):
 
 
 in_place = [
-    one_element, read_later, swapped, twice_over, where_it_is_largest, row_from_row,
-    row_of_itself, in_two_loops, in_a_branch, in_a_function, sorted_by_insertion,
-    several_at_once, where_it_says_itself, two_at_once, sixteen_bits, with_products,
+    one_element, read_later, swapped, twice_over, made_and_updated, where_it_is_largest,
+    row_from_row, row_of_itself, in_two_loops, in_a_branch, in_a_function,
+    sorted_by_insertion, several_at_once, where_it_says_itself, two_at_once,
+    sixteen_bits, with_products,
 ]  # fmt: skip
 
 

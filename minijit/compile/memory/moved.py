@@ -5,16 +5,18 @@
     t4[i0] = t3[i0] * 2.0
 
 A place has `load(index)` and `store(index, value)`; what it loads may be equal to what
-another place has, and then there is one expression less.  What grows is in one place
-until it is done, and is copied to the others then.
+another place has, and then there is one expression less.  Where two buffers have one
+place, what is loaded after a store is the value that was stored: the load would be equal
+to that of what was there before, and have its name.  What grows is in one place until it
+is done, and is copied to the others then.
 """
 
 import math
 from collections import Counter
 from dataclasses import dataclass
 
-from ..loops.contents import counted
-from ..loops.expressions import Expr, Load
+from ..loops.contents import counted, loads_of
+from ..loops.expressions import Axis, Const, Expr, Load
 from ..loops.graphs import substitute
 from ..loops.kernel_buffers import scope
 from ..loops.statements import For, If, Let, Start, Step, Store
@@ -52,6 +54,7 @@ class Moved:
       places: {buffer: a tuple of places}; it is read from the first one.
       late: the buffers with several places that are stored into more often than a copy
         does; the statements leave what they are in the first place alone.
+      again: the loads from buffers that have their place together with another one.
       new: {expression: what became of it}.
       named: the expressions that a `Let` here or around has computed.
     """
@@ -60,6 +63,11 @@ class Moved:
         self.places, self.new, self.named = places, {}, set()
         often = ((b, n) for b, n in stores_of(body).items() if len(places[b]) > 1)
         self.late = {b for b, n in often if n > 2 * math.prod(b.shape)}
+        at = lambda buffer: places.get(buffer, (buffer,))[0]
+        loads = loads_of(body)
+        here = {*stores_of(body), *(e.buffer for e in loads)}
+        often = Counter(map(at, here))
+        self.again = {e for e in loads if often[at(e.buffer)] > 1}
 
     def exprs(self, exprs):
         return substitute(list(exprs), self.load, self.new)
@@ -72,8 +80,8 @@ class Moved:
 
     def block(self, body):
         """The statements; a total that became another's equal has one step."""
-        found, steps, outside = [], set(), self.named
-        self.named = set(outside)
+        found, steps, outside = [], set(), (self.named, self.new)
+        self.named = set(self.named)
         for stmt in body:
             for new in self.statement(stmt):
                 if type(new) is Let:
@@ -85,7 +93,7 @@ class Moved:
                 elif new.reduce not in steps:
                     found.append(new)
                     steps.add(new.reduce)
-        self.named = outside
+        self.named, self.new = outside
         return tuple(found)
 
     def scope(self, body):
@@ -117,6 +125,8 @@ class Moved:
             wheres = [w for w in wheres if w != self.places[source][0]]
         *index, value = self.exprs([*stmt.index, stmt.value])
         stores = [w.store(index, value, stmt.combine) for w in wheres]
-        if len(stores) > 1 and value.children():
-            return [Let(value), *stores]
-        return stores
+        named, load = len(stores) > 1 and value.children(), Load(stmt.buffer, stmt.index)
+        if stores and load in self.again and not stmt.combine:
+            self.new = {**self.new, load: value}
+            named = not isinstance(value, (Axis, Const))
+        return [Let(value), *stores] if named else stores

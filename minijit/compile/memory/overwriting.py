@@ -257,7 +257,22 @@ class Reading:
         # What gets its name after the store, or another time, is computed after it.
         names = {s.expr for s in early if isinstance(s, Let)}
         names -= {s.expr for s in late if isinstance(s, Let)}
-        return not self.computes(expressions(late), bits, names)
+        if self.computes(expressions(late), bits, names):
+            return False
+        return not self.needed(names) & bits or self.is_known(store, late)
+
+    def is_known(self, store, late):
+        """Whether all that is read of a store's buffer later is the value it stored."""
+        blocks = (self.body, *(b for s in self.inside for b in s.bodies()))
+        block = next(b for b in blocks if store in b)
+        after = statements(block[block.index(store) + 1 :])
+        elsewhere = [s for s in late if s not in after]
+        value = Load(store.buffer, store.index)
+        bits = others = self.of({store.buffer})
+        if not store.combine and value in self.reach:
+            others -= 1 << self.loads.index(value)
+        read, read_elsewhere = (self.needed(expressions(b)) for b in (late, elsewhere))
+        return not (read & others or read_elsewhere & bits)
 
 
 @memoised
