@@ -130,9 +130,14 @@ def test_a_scatter_into_own_rows_keeps_their_order():
         # Two steps write to one place: their order matters, and so they stay.
         return (x * 2).at[i % 2, i].add(x[:, 0])
 
+    def products(x, i):
+        # The copy goes through the rows, a total along the row that it becomes.
+        put = lambda x, v, i: lax.dynamic_update_slice(x, (x @ v)[None], (i, 0))
+        return jax.vmap(put)(x, floats(9, 7), i)
+
     x, i = floats(9, 7), np.array([0, 3, 6, 3, 9, -1, 2, 2, 5], "int32")
     assert len(program(f, x, i).body) < 4 and kernels(g, x, i) == 2
-    for h in (f, g):
+    for h, x in ((f, x), (g, x), (products, floats(9, 7, 7))):
         found = jax.tree.leaves(jax.jit(h, backend="plain")(x, i))
         alike(found, jax.tree.leaves(h(jnp.array(x), i)), rtol=1e-5)
 

@@ -457,6 +457,9 @@ def test_short_loops_written_out_read_what_was_stored_last():
     store, = flat(body, 4, 400)
     assert store.value is op("neg", Load(x, (i, as_index(2))))
     assert flat(body, 2, 400) is None
+    # Where another one is stored, only a run knows.
+    at = Load(Buffer("at", (1,), np.dtype("i8")), (as_index(0),))
+    assert flat((body[0], Store(row, (at,), Load(x, (i, at))), body[2]), 4, 400) is None
 
 
 # ---- the machine

@@ -538,6 +538,8 @@ def flat(body, most, parts):
             if stmt.buffer.space != "cache" or free_axes(index):
                 # Each step has a place of its own, as for a total after the loop.
                 result.append(Store(stmt.buffer, tuple(index), value))
+            elif not all(type(i) is Const for i in index):
+                return False  # Only a run knows of which number it takes the place.
             else:
                 place = Load(stmt.buffer, tuple(index))
                 if place in known:

@@ -284,13 +284,19 @@ def shared_axes(a, b):
 
 
 def within_steps(a, b, shared):
-    """Whether each step of shared loops overwrites only what the same step used."""
+    """Whether each step of shared loops overwrites only what the same step used.
+
+    The index of such an element tells the step of every one of these loops.
+    """
     return all(
-        any(
-            {index[d] for index in a.places(buffer)} == {i}
-            and {index[d] for index in b.places(buffer)} == {j}
+        shared
+        and all(
+            any(
+                {index[d] for index in a.places(buffer)} == {i}
+                and {index[d] for index in b.places(buffer)} == {j}
+                for d in range(len(buffer.shape))
+            )
             for i, j in shared.items()
-            for d in range(len(buffer.shape))
         )
         for buffer in a.buffers & b.stores.keys()
     )
