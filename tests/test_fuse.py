@@ -137,9 +137,9 @@ def test_a_scatter_into_own_rows_keeps_their_order():
 
     x, i = floats(9, 7), np.array([0, 3, 6, 3, 9, -1, 2, 2, 5], "int32")
     assert len(program(f, x, i).body) < 4 and kernels(g, x, i) == 2
-    for h, x in ((f, x), (g, x), (products, floats(9, 7, 7))):
-        found = jax.tree.leaves(jax.jit(h, backend="plain")(x, i))
-        alike(found, jax.tree.leaves(h(jnp.array(x), i)), rtol=1e-5)
+    for h, y in ((f, x), (g, x), (products, floats(9, 7, 7))):
+        found = jax.tree.leaves(jax.jit(h, backend="plain")(y, i))
+        alike(found, jax.tree.leaves(h(jnp.array(y), i)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("axis", [1, 0])

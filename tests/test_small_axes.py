@@ -528,6 +528,15 @@ def test_steps_that_are_given_rows_backwards():
     check(f, x, rows.astype("f4"))
 
 
+def test_only_a_later_loop_may_ask_for_what_a_loop_leaves():
+    def f(x):
+        turn = lambda i, c: (c[0][:, ::-1], c[1] + 1)
+        first = lambda i, c: (c[0], c[0][:, 0])
+        return lax.fori_loop(1, 3, first, lax.fori_loop(0, 3, turn, (x, x[:, 1])))[1]
+
+    check(f, np.arange(148, dtype="f4").reshape(37, 4))
+
+
 def test_what_is_stored_under_a_condition_stays_there():
     """Updates that fall outside are dropped: their kernel stores in an `if`."""
     def f(x, at):

@@ -266,10 +266,11 @@ class Block:
             for v in dict.fromkeys(jaxpr.outvars)
             for index in self.places(v)
         ]
-        # A loop asks for what loops before it leave.
-        order, loops = [eqn for eqn in jaxpr.eqns if eqn in self.folds], []
-        for eqn in reversed(order):
-            loops = self.folds[eqn].statements() + loops
+        loops = []
+        for eqn in reversed(jaxpr.eqns):
+            # A loop asks for what loops before it leave, maybe the first one to do so.
+            if eqn in self.folds:
+                loops = self.folds[eqn].statements() + loops
         self.statements = [*loops, *stores]
         if not self.moves:
             raise Unfit

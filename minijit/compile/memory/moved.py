@@ -6,9 +6,9 @@
 
 A place has `load(index)` and `store(index, value)`; what it loads may be equal to what
 another place has, and then there is one expression less.  Where two buffers have one
-place, what is loaded after a store is the value that was stored: the load would be equal
-to that of what was there before, and have its name.  What grows is in one place until it
-is done, and is copied to the others then.
+place, what is loaded after a store is the value that was stored: the load would be
+equal to that of what was there before, and have its name.  What grows is in one place
+until it is done, and is copied to the others then.
 """
 
 import math
@@ -125,7 +125,8 @@ class Moved:
             wheres = [w for w in wheres if w != self.places[source][0]]
         *index, value = self.exprs([*stmt.index, stmt.value])
         stores = [w.store(index, value, stmt.combine) for w in wheres]
-        named, load = len(stores) > 1 and value.children(), Load(stmt.buffer, stmt.index)
+        named = len(stores) > 1 and value.children()
+        load = Load(stmt.buffer, stmt.index)
         if stores and load in self.again and not stmt.combine:
             self.new = {**self.new, load: value}
             named = not isinstance(value, (Axis, Const))
