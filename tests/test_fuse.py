@@ -135,9 +135,17 @@ def test_a_scatter_into_own_rows_keeps_their_order():
         put = lambda x, v, i: lax.dynamic_update_slice(x, (x @ v)[None], (i, 0))
         return jax.vmap(put)(x, floats(9, 7), i)
 
+    def found(x, i):
+        # What the second one reads is where a total says, as what the first one wrote.
+        def row(x, y, i):
+            j = i.sum() % 7
+            return x.at[j].set(x[j] + y.at[j].max(y[0])[j])
+
+        return jax.vmap(row)(x, floats(9, 7), i[:, None] + jnp.arange(3))
+
     x, i = floats(9, 7), np.array([0, 3, 6, 3, 9, -1, 2, 2, 5], "int32")
     assert len(program(f, x, i).body) < 4 and kernels(g, x, i) == 2
-    for h, y in ((f, x), (g, x), (products, floats(9, 7, 7))):
+    for h, y in ((f, x), (g, x), (found, -x), (products, floats(9, 7, 7))):
         found = jax.tree.leaves(jax.jit(h, backend="plain")(y, i))
         alike(found, jax.tree.leaves(h(jnp.array(y), i)), rtol=1e-5)
 

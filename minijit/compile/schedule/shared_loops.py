@@ -189,10 +189,13 @@ def reads_changed(a, b, shared):
     """Whether b reads an element, at the very same index, that a reads and changes.
 
     In the same step of the same loops one expression would stand for both values.
+    Indices that depend on other arrays may become the same only in one kernel.
     """
     names = {j: i for i, j in shared.items()}
+    found = lambda index: any(type(e) in (Load, Reduce) for e in postorder(index))
     return any(
         tuple(substitute(list(index), names.get)) in indices
+        or found(index) and any(map(found, indices))
         for buffer, indices in a.changes.items()
         for index in b.loads.get(buffer, ())
     )
