@@ -528,12 +528,21 @@ def test_steps_that_are_given_rows_backwards():
     check(f, x, rows.astype("f4"))
 
 
-def test_only_a_later_loop_may_ask_for_what_a_loop_leaves():
-    def f(x):
-        turn = lambda i, c: (c[0][:, ::-1], c[1] + 1)
-        first = lambda i, c: (c[0], c[0][:, 0])
-        return lax.fori_loop(1, 3, first, lax.fori_loop(0, 3, turn, (x, x[:, 1])))[1]
+def late(x):
+    """Only the second loop asks for what the first one leaves."""
+    turn = lambda i, c: (c[0][:, ::-1], c[1] + 1)
+    first = lambda i, c: (c[0], c[0][:, 0])
+    return lax.fori_loop(1, 3, first, lax.fori_loop(0, 3, turn, (x, x[:, 1])))[1]
 
+
+def constant(x):
+    """The first loop is given constants alone."""
+    k = lax.fori_loop(0, 3, lambda i, c: c[::-1] * 2, jnp.arange(4.0))
+    return lax.fori_loop(0, 3, lambda i, c: c[:, ::-1] + k, x)
+
+
+@pytest.mark.parametrize("f", [late, constant])
+def test_a_loop_before_a_loop(f):
     check(f, np.arange(148, dtype="f4").reshape(37, 4))
 
 

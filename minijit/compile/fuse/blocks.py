@@ -98,7 +98,9 @@ class Lane:
         self.answers, self.whole = {}, {}
         for eqn in self.jaxpr.eqns:
             fixed = all(isinstance(a, Literal) or a in self.known for a in eqn.invars)
-            if fixed and eqn.primitive in eval_rules:
+            # A loop is none of a few operations: it stays one.
+            one = not eqn.primitive.multiple_results
+            if fixed and one and eqn.primitive in eval_rules:
                 self.compute(eqn)
 
     def compute(self, eqn):
