@@ -63,7 +63,11 @@ def ravel_pytree(pytree):
     if not leaves:
         return jnp.zeros(0, np.float32), Unravel(tree, shapes)
     dtype = dtypes.result_type(*leaves)
-    flat = [lax.convert_element_type(x, dtype) for x in leaves]
+    # What has the dtype stays weakly typed, if it is.
+    flat = [
+        x if d == dtype else lax.convert_element_type(x, dtype)
+        for x, d in zip(leaves, each, strict=True)
+    ]
     vector = lax.concatenate([jnp.ravel(x) for x in flat], 0)
     if set(each) == {dtype}:
         return vector, Unravel(tree, shapes)

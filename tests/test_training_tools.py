@@ -67,6 +67,8 @@ def test_a_tree_of_several_dtypes():
     assert vector.dtype == np.float32
     assert [x.dtype.name for x in unravel(vector)] == ["float32", "int32", "bool"]
     refused(TypeError, "expected dtype float32", unravel, vector.astype(np.float16))
+    weak, unravel = ravel_pytree([1.0, 2.0])
+    assert weak.weak_type and unravel(weak)[0].weak_type
     empty, unravel = ravel_pytree(())
     assert empty.shape == (0,) and unravel(empty) == ()
     refused(ValueError, "type promotion", ravel_pytree, (random.key(0), 1.0))
