@@ -37,7 +37,6 @@ from minijit.compile.schedule.primitives import (
 from minijit.compile.schedule.recipes import candidates
 from minijit.compile.simplify.folding import simplify
 from minijit.run.llvm.kernels import KernelText, functions_of
-from minijit.run.llvm.target import vector_bytes
 from minijit.run.llvm.types import memory_type
 from minijit.run.llvm.vectors import in_register
 from minijit.run.loading import rewritten
@@ -120,9 +119,10 @@ def test_the_chosen_loops_cost_less(name, level):
     machine = Machine.book() if level == "book" else Machine(level)
     program = program_of(f, args)
     with mj.config.override("machine", level), mj.config.override("debug_checks", True):
-        chosen, one = choose.scheduled(program), replace(machine, cores=1)
-        cost = choose.price_of(chosen, one)
-        assert choose.price_of(program, one) > times * cost
+        chosen = choose.scheduled(program)
+    one = replace(machine, cores=1)
+    cost = choose.price_of(chosen, one)
+    assert choose.price_of(program, one) > times * cost
 
 
 def value(aval, rng):
@@ -528,8 +528,7 @@ def rows_of_unit(x):
 def test_short_rows_in_lanes_are_whole_vectors(length, dtype):
     """Rows that lie one after the other are read as they lie, and taken apart."""
     f = rows_of_unit if dtype != "int32" else lambda x: x - x.max(-1, keepdims=True)
-    lanes, rng = vector_bytes() // 4, np.random.default_rng(length)
-    rows = lanes * 3000
+    rows, rng = 16 * 1500, np.random.default_rng(length)
     x = jnp.asarray(rng.uniform(1, 60, (rows, length))).astype(dtype)
     program = program_of(f, [x])
     kernel, = program.kernels
@@ -548,15 +547,15 @@ def test_short_rows_in_lanes_are_whole_vectors(length, dtype):
     if length < 8:
         # Cells are on the stack, `%m1`, until LLVM makes registers of them.
         kind = memory_type(x.dtype)
-        n = in_register(kind, lanes)
-        vector, whole = f"<{n} x {kind}>", length * lanes // n
+        n = in_register(kind, 16)
+        vector, whole = f"<{n} x {kind}>", length * 16 // n
         assert len(re.findall(rf"load {vector}, ptr %[vx]", text.text)) == whole
         assert len(re.findall(rf"store {vector} %v\d+, ptr %[vy]", text.text)) == whole
         # Each vector is put into order, and chosen from for each bit of how far places
         # are rotated; lanes that are no register are joined, and parted.
         far, farther = min(length, n) - 1, math.gcd(length, n) - 1
         choices = 2 * whole * (1 + far.bit_length() + farther.bit_length())
-        parts = (2 * whole - length) * (n < lanes)
+        parts = (2 * whole - length) * (n < 16)
         assert text.text.count("shufflevector") == choices + parts
     assert not re.search(r"(load|store) (float|i32|i16)\b", text.text)
 
@@ -583,11 +582,10 @@ def test_the_last_lanes_go_side_by_side_too(rows, threads):
     found = {c.recipe: c for c in candidates(program.kernels[0])}
     body, = found["short rows in lanes"].bodies
     loop, = arrange(body)
-    lanes = vector_bytes() // 4
-    assert loop.axis.extent == -(-rows // lanes)
+    assert loop.axis.extent == -(-rows // 16)
     assert is_parallel((loop,))
     inside = [s.axis for s in statements((loop,)) if isinstance(s, For)]
-    assert {a.extent for a in inside if a.kind == "vector"} == {lanes}
+    assert {a.extent for a in inside if a.kind == "vector"} == {16}
 
 
 def test_blocks_of_columns_are_short_where_each_has_long_rows():

@@ -12,17 +12,15 @@
 As many lanes as fit a vector: each operation is one instruction for all of them.
 """
 
-from ..loops.contents import loads_of, stored_in, stores_in
+from ..loops.contents import stored_in
 from ..loops.expressions import Axis, Load, as_index, op
 from ..loops.graphs import postorder
-from ..loops.scalars import wide_dtype
 from ..loops.statements import For, Store, changed
 from ..pipeline import arrangements
 from .interchange import in_block, widened
-from .machine import Machine
 from .shared_loops import loaded_buffers
 
-# So many lanes go side by side at most: numbers of 32 bits that a wide vector has.
+# So many lanes go side by side: as many numbers of 32 bits as a wide vector has.
 LANES = 16
 
 
@@ -45,36 +43,16 @@ def lanes_of_loop(stmt):
     stores = stmt.body if isinstance(stmt, For) else ()
     if not any(has_cells(s) for s in stores if isinstance(s, Store)):
         return None
-    n, most = stmt.axis.extent, lanes_for(stmt)
+    n, most = stmt.axis.extent, LANES
     chunk = Axis(-(-n // most))
     first, length, kind = op("mul", chunk, as_index(most)), most, "vector"
     if n < most or n % most and overwrites(stmt):
         length, kind = op("min", op("sub", as_index(n), first), as_index(most)), "loop"
     elif n % most:
         first = op("min", first, as_index(n - most))
-    body, rows = widened(stmt.axis, stmt.body, most)
+    body, rows = widened(stmt.axis, stmt.body, LANES)
     parts, place = in_runs(stmt.axis, body), lambda i: op("add", first, i)
     return (For(chunk, in_block(parts, stmt.axis, place, rows, length, kind)),)
-
-
-def lanes_for(stmt):
-    """How many steps of a loop go side by side: as many of its widest numbers as a
-    register has.
-
-    Where each goes on in a loop of its own, and so waits for what the step before has
-    computed, others go on meanwhile; and of what is left in rows, whose totals are
-    taken for each block, there are longer ones.  What is written out once, a processor
-    overlaps with the next lanes by itself, and twice the text takes longer to compile.
-    """
-    stores = stores_in(stmt.body)
-    left = any(s.buffer.space == "cache" and s.buffer.shape for s in stores)
-    if left or any(isinstance(s, For) for s in stmt.body):
-        return LANES
-    buffers = {place.buffer for place in (*stores, *loads_of(stmt.body))}
-    dtypes = {wide_dtype(buffer.dtype) for buffer in buffers}
-    # Complex numbers are two vectors, of their real parts and the others.
-    size = max(d.itemsize // (1 + (d.kind == "c")) for d in dtypes)
-    return min(LANES, Machine.in_force().vector // size)
 
 
 def overwrites(stmt):
