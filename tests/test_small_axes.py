@@ -384,6 +384,21 @@ def test_lanes_are_read_and_written_in_whole_rows(n):
 
 
 @pytest.mark.chapter(24)
+def test_what_functions_of_one_loop_share_is_computed_once():
+    """Each of forty steps reads twice what the one before made."""
+
+    def f(x):
+        a = total = x
+        for _ in range(40):
+            a = (a * a + a) * 0.5
+            total = total * 0.9 + jnp.exp(a)
+        return total
+
+    x = np.random.default_rng(0).uniform(size=20_000).astype("f4")
+    np.testing.assert_allclose(mj.jit(f)(x), f(x), rtol=1e-5)
+
+
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("n", [7, 10])
 def test_functions_of_many_vectors_are_one_loop(n):
     """An exp of an exp waits for it; a few of them are written out."""

@@ -368,6 +368,11 @@ class Lanes(Walker):
     def compute(self, calls):
         """Compute one function of several vectors, in a loop: they are on the stack."""
         first, writer = calls[0], self.emitter
+        # The statements that would have named what these share may come later.
+        given = [arg for e in calls for arg in e.args]
+        for e in postorder(given, {*loads_within(given)}):
+            if type(e) is Op:
+                self.values[e] = self.value(e)
         rows = {e: [self.value(arg) for arg in e.args] for e in calls}
         # What is the same for all of them stays where it is.
         columns = enumerate(zip(*rows.values(), strict=True))
