@@ -172,10 +172,12 @@ def many_operands(eqn):
 
     Few are chosen from element by element, and so can be inlined.
     """
-    if eqn.primitive is lax.concatenate_p and len(eqn.invars) > MOST_PARTS:
-        return Statements(lower_parts)
+    many = len(eqn.invars) > config.fusion.most_buffers
+    if eqn.primitive is lax.concatenate_p:
+        # A single number is asked for by few.
+        many |= sum(x.aval.size > 1 for x in eqn.invars) > MOST_PARTS
+        return Statements(lower_parts) if many else None
     if eqn.primitive is lax.select_n_p:
-        many = len(eqn.invars) > config.fusion.most_buffers
         return Statements(lower_select) if many else None
     return None
 
