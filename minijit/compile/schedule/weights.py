@@ -1,6 +1,6 @@
 """How many instructions an operation is.
 
-    weight(exp(x))                   # (16.0, 0.0, 0.0): none of them slow, no call
+    weight(exp(x))                   # (21.0, 0.0, 0.0): none of them slow, no call
 """
 
 from ..loops.expressions import Op
