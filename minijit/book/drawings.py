@@ -11,6 +11,8 @@ What knows jaxprs, trees and the library is in `style`.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -565,10 +567,10 @@ def two_slices(touched: Any) -> None:
 
     for (i, j), which in np.ndenumerate(touched):
         dot(j, i, which, 330, "s")
-    for i, row in enumerate(touched):
-        dot(8.7, i, int(np.bitwise_or.reduce(row)), 90)
-    for j, column in enumerate(touched.T):
-        dot(j, -1.7, int(np.bitwise_or.reduce(column)), 90)
+    for i, row in enumerate(touched.tolist()):
+        dot(8.7, i, functools.reduce(operator.or_, row), 90)
+    for j, column in enumerate(touched.T.tolist()):
+        dot(j, -1.7, functools.reduce(operator.or_, column), 90)
     axis.set(xlim=(-0.7, 9.2), ylim=(5.7, -2.3), xticks=range(8), yticks=range(6))
     axis.set_title("x[::2, 3:] blue, x[1:4, :5] orange, both green")
 
