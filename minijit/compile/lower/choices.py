@@ -29,8 +29,9 @@ from .walk import Elements, Operand, Statements, lower_rules, new_axis
 
 # Parts of an array that lie in pieces of fewer elements are stored by one kernel.
 SHORT_PART = 64
-# What is put together of more parts is stored: loops are cut into as many ranges.
-MOST_PARTS = 8
+# A loop is cut into so many ranges at most, each of which is code of its own; what is
+# put together of more parts is stored.
+MOST_RANGES = 8
 
 
 def integer_pow(out, index, x, *, y):
@@ -175,7 +176,7 @@ def many_operands(eqn):
     many = len(eqn.invars) > config.fusion.most_buffers
     if eqn.primitive is lax.concatenate_p:
         # A single number is asked for by few.
-        many |= sum(x.aval.size > 1 for x in eqn.invars) > MOST_PARTS
+        many |= sum(x.aval.size > 1 for x in eqn.invars) > MOST_RANGES
         return Statements(lower_parts) if many else None
     if eqn.primitive is lax.select_n_p:
         return Statements(lower_select) if many else None

@@ -43,6 +43,7 @@ from ..loops.scalars import BOOL, INDEX
 from ..loops.statements import (
     For, Store, changed, expressions, nested, replaced, statements,
 )
+from ..lower.choices import MOST_RANGES
 from ..pipeline import arrangements
 from ..settings import config
 from .cut_points import (
@@ -55,8 +56,6 @@ from .weights import instructions_of
 
 # So many totals, or functions, are kept for the loop that follows at once.
 ASIDE = 64
-# A loop is cut into so many ranges at most: each is code of its own.
-MOST_RANGES = 8
 
 # ---- places of extremes
 
@@ -318,13 +317,15 @@ def ranges(loop, outermost):
 def between_longest(cuts, extent):
     """Of too many numbers at which a loop may be cut those between its longest ranges:
     what is short, as the edges of a wide stencil are, is one with its neighbours."""
-    ends, short = [0, *cuts, extent], extent // MOST_RANGES
-    while len(cuts) >= MOST_RANGES and len(ends) > 2:
-        joint = [b - a for a, b in zip(ends[:-2], ends[2:], strict=True)]
-        if min(joint) > short and len(ends) <= MOST_RANGES + 1:
-            break
-        del ends[1 + joint.index(min(joint))]
-    return ends[1:-1]
+    if len(cuts) < MOST_RANGES:
+        return cuts
+    ends = [0, *cuts, extent]
+    joint = lambda k: ends[k + 1] - ends[k - 1]
+    while True:
+        least = min(range(1, len(ends) - 1), key=joint)
+        if joint(least) > extent // MOST_RANGES and len(ends) <= MOST_RANGES + 1:
+            return ends[1:-1]
+        del ends[least]
 
 
 def functions_alone(loop, parts):
