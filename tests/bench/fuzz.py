@@ -1,6 +1,6 @@
-"""Random realistic programs against jax, in CPU time of one core, by hand.
+"""Random realistic programs against jax, by hand: CPU time of a core, or wall time.
 
-    python -m tests.bench.fuzz --seed 7 --count 200 [--first 0] [--budget 1200]
+    python -m tests.bench.fuzz --seed 7 --count 200 [--first 0] [--budget 1200] [--wall]
     python -m tests.bench.fuzz --only idioms:7:13       # one, with its kernels
     python -m tests.fuzz --show idioms:7:13             # its text, to be pasted
 
@@ -9,6 +9,7 @@ and one of kernels calls each on jax and on minijit, in turns; the least CPU tim
 several batches counts, and what takes above `SLOW` of jax's time is measured again.
 First calls are measured in CPU time too, each system going first in turn; no machine
 code lies on the disk before a run, and all bytecode does, as after an installation.
+With `--wall`, both have all cores and their own threads, and wall time counts.
 """
 
 import argparse
@@ -35,6 +36,8 @@ BATCH, ROUNDS, LONGEST = 0.003, 7, 0.5  # Seconds a batch, batches, seconds of a
 WARM = 0.5  # Seconds of calls before: what is called often without jit is compiled.
 SYSTEMS = ("minijit", "jax")
 LEVELS = (50, 75, 90, 95, 99, 100)
+WALL = "--wall" in sys.argv
+clock = time.perf_counter if WALL else time.process_time
 
 
 # ---- in the worker
@@ -49,22 +52,22 @@ def done(results):
             r.block_until_ready()
 
 
-def cpu_time(call, times=1):
-    start = time.process_time()
+def time_of(call, times=1):
+    start = clock()
     for _ in range(times):
         done(call())
-    return (time.process_time() - start) / times
+    return (clock() - start) / times
 
 
 def steady(calls):
-    """{system: least CPU time of a call}; they take turns, a batch each."""
-    once = {name: min(cpu_time(call), cpu_time(call)) for name, call in calls.items()}
+    """{system: least time of a call}; they take turns, a batch each."""
+    once = {name: min(time_of(call), time_of(call)) for name, call in calls.items()}
     times = {name: max(int(BATCH / max(t, 1e-6)), 1) for name, t in once.items()}
     rounds = int(np.clip(LONGEST / max(*once.values(), BATCH), 2, ROUNDS))
     best = dict(once)
     for _ in range(rounds):
         for name, call in calls.items():
-            best[name] = min(best[name], cpu_time(call, times[name]))
+            best[name] = min(best[name], time_of(call, times[name]))
     return best
 
 
@@ -83,7 +86,7 @@ def measured(program, libraries, turn):
     """{"first", "steady": {system: seconds}} of a program."""
     calls = calls_of(program, libraries)
     order = SYSTEMS[::-1] if turn else SYSTEMS
-    first = {name: cpu_time(calls[name]) for name in order}
+    first = {name: time_of(calls[name]) for name in order}
     if "without jit" in program.text:
         for name in order:
             end = time.perf_counter() + WARM
@@ -98,8 +101,9 @@ def measured(program, libraries, turn):
 
 
 def prepared():
-    """{system: library}, warm, in a process that has one core and one thread."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    """{system: library}, warm, in a process that has one core, or all of them."""
+    if not WALL:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     warnings.simplefilter("ignore")
     import jax
 
@@ -177,6 +181,7 @@ def workers(mode, seed, first, count, budget, limit):
         command = [sys.executable, "-m", "tests.bench.fuzz", "--worker", "--mode", mode]
         command += ["--seed", str(seed), "--first", str(index)]
         command += ["--count", str(min(first + count - index, 40))]
+        command += ["--wall"] * WALL
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         lines = lines_of(worker)
         while time.monotonic() < end:
@@ -243,6 +248,7 @@ def main():
     parser.add_argument("--budget", type=float, default=1200, help="seconds")
     parser.add_argument("--limit", type=float, default=120, help="seconds a program")
     parser.add_argument("--only")
+    parser.add_argument("--wall", action="store_true", help="wall time, all cores")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.only:
@@ -261,7 +267,8 @@ def main():
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if not WALL:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with tempfile.TemporaryDirectory() as folder:
         if "--worker" not in sys.argv:
