@@ -33,7 +33,6 @@ from function_cases import as_jax, find, lax_cases, numpy_cases
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, random, tree_util
-from minijit.scipy import special
 from minijit.trace.base.errors import PACKAGE
 from minijit.trace.jit.jit import executors
 
@@ -89,18 +88,6 @@ ints = jnp.arange(3)
 
 def call(label, function, *args, then=(), **kwargs):
     return Call(label, function, args, kwargs, then)
-
-
-def special_calls():
-    for name in """digamma entr erf erfc erfinv expit gamma gammaln gammasgn i0 i0e i1
-        i1e logit ndtr factorial""".split():
-        yield call(f"special.{name}", getattr(special, name), x34 + 0.5)
-    for name in """beta betaln gammainc gammaincc kl_div rel_entr xlog1py xlogy
-        zeta""".split():
-        yield call(f"special.{name}", getattr(special, name), v3 + 1.5, v3 + 0.5)
-    yield call("special.betainc", special.betainc, v3 + 1, v3 + 1, v3 / 4)
-    yield call("special.polygamma", special.polygamma, 2, v3 + 1)
-    yield call("special.multigammaln", special.multigammaln, v3 + 3, 2)
 
 
 def new_node(flatten, unflatten):
@@ -243,7 +230,7 @@ def all_calls():
         table_calls("jnp", jnp, numpy_cases), table_calls("lax", lax, lax_cases),
         *(table_calls(path, find(mj, path), table)
           for path, table in module_cases.tables.items()),
-        library_calls(), special_calls(), tree_calls(), transform_calls(),
+        library_calls(), tree_calls(), transform_calls(),
         loop_calls(), method_calls(),
     ):  # fmt: skip
         for each in source:

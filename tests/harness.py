@@ -68,6 +68,35 @@ def as_interpreted(f, *args, backend="plain", rtol=1e-5, atol=None):
     alike(found, wanted, rtol=rtol, atol=rtol if atol is None else atol)
 
 
+def check_slopes(function, at, rtol=1e-4):
+    """Assert that the slopes of a function of arrays at a place are its values'.
+
+    Forward mode against a difference quotient, reverse mode against forward mode.
+
+    Args:
+      function: to a list of arrays.
+    """
+    import minijit as mj
+
+    way = [np.cos(np.arange(x.size) + 1).reshape(x.shape).astype(x.dtype) for x in at]
+    moved = lambda h: function(*(x + h * w for x, w in zip(at, way, strict=True)))
+    values, slopes = mj.jvp(function, tuple(at), tuple(way))
+    step = 1e-6
+    rows = zip(values, slopes, moved(step), moved(-step), strict=True)
+    for value, slope, up, down in (map(np.asarray, row) for row in rows):
+        finite = np.isfinite(value) & np.isfinite(slope)
+        want, slope = (up[finite] - down[finite]) / (2 * step), slope[finite]
+        scale = max(1, np.abs(slope).max(initial=0))
+        np.testing.assert_allclose(slope, want, rtol, 1e-5 * scale)
+    if all(x.dtype.kind == "f" for x in (*values, *at)):
+        whole, back = mj.vjp(function, *at)
+        cts = [np.where(np.isfinite(y), np.cos(np.arange(y.size)).reshape(y.shape), 0.0)
+               for y in whole]  # fmt: skip
+        dot = lambda xs, ys: sum((x * y).sum() for x, y in zip(xs, ys, strict=True))
+        got, want = dot(back(cts), way), dot(slopes, cts)
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
+
+
 def in_threads(*functions):
     """Call functions at the same time: -> their results, or what one of them raised."""
     with ThreadPoolExecutor(len(functions)) as pool:

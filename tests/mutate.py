@@ -37,7 +37,9 @@ from minijit.book.caches import clear_caches
 from minijit.run.llvm.kernels import native_functions
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = "trace", "transform", "compile", "run", "ops", "numpy"
+# Folders and files of the library.  Whose subject is none of them kills nothing.
+ROOMS = """trace transform compile run ops numpy scipy nn random.py image.py export.py
+    stablehlo jaxcompat""".split()
 HANG = 200  # Seconds in which a child uses no CPU at all.
 MEMORY = 8 << 30
 ALL_LINES = b"\xff" * 1000
@@ -329,7 +331,8 @@ def record(files, kept, seconds):
         measured = coverage.Coverage(
             data_file=str(data),
             config_file=False,
-            include=[f"{ROOT}/minijit/{room}/*" for room in ROOMS],
+            include=[f"{ROOT}/minijit/{room}" for room in ROOMS]
+            + [f"{ROOT}/minijit/{room}/*" for room in ROOMS],
             omit=["*/<*"],  # Code that the library makes is no file.
         )
         measured.start()
@@ -439,7 +442,8 @@ def drawn(seed, rooms):
     """Endlessly: (source, number, lines, kind) of wrong versions, by rooms in turn."""
     draw, files = random.Random(seed), {}
     for room in rooms:
-        paths = sorted((ROOT / "minijit" / room).rglob("*.py"))
+        place = ROOT / "minijit" / room
+        paths = [place] if place.suffix else sorted(place.rglob("*.py"))
         files[room] = paths, [p.stat().st_size for p in paths]
     for room in itertools.cycle(rooms):
         path, = draw.choices(*files[room])
@@ -533,7 +537,7 @@ def judge(path, tree, live, by_name, of_it, kept):
         if not install(path, tree, live):
             return NOT_INSTALLED
         # What tests computed as they were collected is of the right version.
-        of_rooms = tuple(f"minijit.{room}." for room in ROOMS)
+        of_rooms = tuple(f"minijit.{room.removesuffix('.py')}" for room in ROOMS)
         clear_caches([m for n, m in [*sys.modules.items()] if n.startswith(of_rooms)])
         native_functions.clear()
         with report.open("w", buffering=1) as said:
@@ -586,7 +590,7 @@ def main():
     parser.add_argument("--rooms", nargs="*", default=ROOMS)
     parser.add_argument("--seconds", type=float, default=40, help="of tests for each")
     parser.add_argument("--at", help="FILE or FILE:LINE: all versions of it")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     args.kept.mkdir(exist_ok=True)
     args.files = [p.resolve() for p in args.files] or test_files()
     match args.what:

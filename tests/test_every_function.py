@@ -19,11 +19,10 @@ import test_fft
 import test_image
 import test_linalg
 import test_scipy
-import test_special
 import test_training_tools
 from bad_calls import all_calls
 from function_cases import Weak, collect, find, lax_cases, numpy_cases
-from harness import alike
+from harness import alike, check_slopes
 from referee import kept, said, source_of
 
 import minijit as mj
@@ -220,27 +219,6 @@ def test_slopes_are_those_of_the_values(path, name, cases, in_double_precision):
         check_slopes(function, at)
 
 
-def check_slopes(function, at):
-    """Forward against a difference quotient, reverse against forward."""
-    way = [np.cos(np.arange(x.size) + 1.0).reshape(x.shape) for x in at]
-    moved = lambda h: function(*(x + h * w for x, w in zip(at, way, strict=True)))
-    values, slopes = mj.jvp(function, tuple(at), tuple(way))
-    step = 1e-6
-    rows = zip(values, slopes, moved(step), moved(-step), strict=True)
-    for value, slope, up, down in (map(np.asarray, row) for row in rows):
-        finite = np.isfinite(value) & np.isfinite(slope)
-        want, slope = ((up - down) / (2 * step))[finite], slope[finite]
-        scale = max(1, np.abs(slope).max(initial=0))
-        np.testing.assert_allclose(slope, want, rtol=1e-4, atol=1e-5 * scale)
-    if all(y.dtype.kind == "f" for y in values):
-        whole, back = mj.vjp(function, *at)
-        cts = [np.where(np.isfinite(y), np.cos(np.arange(y.size)).reshape(y.shape), 0.0)
-               for y in whole]  # fmt: skip
-        dot = lambda xs, ys: sum((x * y).sum() for x, y in zip(xs, ys, strict=True))
-        got, want = dot(back(cts), way), dot(slopes, cts)
-        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_what_has_no_slope_has_no_floats(in_double_precision):
     """The names in `whole` are there for a reason."""
@@ -353,7 +331,6 @@ rows = {
     "numpy.linalg": linear_algebra(),
     "numpy.fft": {name for name, _ in test_fft.calls},
 }  # fmt: skip
-rows["scipy.special"] |= {*test_special.calls}
 # Functions that are no functions of arrays to arrays, or have many right results:
 # module -> {test: the functions that it calls}.
 alone = {
