@@ -76,6 +76,7 @@ def test_a_call_takes_no_memory_for_what_it_is_given():
 rows = np.arange(9)
 UPDATES = {
     "row": lambda x: x.at[3].set(2.0),
+    "column": lambda x: x.at[:, 3].set(x[:, 3] * x.sum(1)),
     "loop": lambda x: lax.fori_loop(0, 9, lambda i, t: t.at[i].add(t[i + 1]), x),
     "scan": lambda x: lax.scan(lambda t, i: (t.at[i].mul(i), t[0, 0]), x, rows),
     "passed on": lambda x: (x, 2.0),

@@ -124,7 +124,8 @@ def with_updates_in_place(program):
     found = (store for _, store in copies_of(plan.program))
     done = {s for s in found if names[copied_by(s)] is names[s.buffer]}
     names.program = replace(plan.program, copies=tuple(copies))
-    return names.program_with(rejoined(plan.program.body), done)
+    program = names.program_with(plan.program.body, done)
+    return replace(program, body=rejoined(program.body))
 
 
 def rejoined(body):
