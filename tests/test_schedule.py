@@ -312,6 +312,8 @@ def test_rows_are_cut_for_the_cores_that_there_are(monkeypatch):
         machine = replace(Machine.book(), cores=cores)
         monkeypatch.setattr(Machine, "in_force", lambda machine=machine: machine)
         assert longest_piece(2048, 4) == most
+        # Two pieces are alike, and begin with a line of memory.
+        assert longest_piece(349, 4) == (349 if cores == 1 else 176)
 
 
 # ---- the primitives

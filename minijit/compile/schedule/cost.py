@@ -439,31 +439,32 @@ class Times:
     Attributes:
       words: of its instructions.
       lines: for each cache of the machine (of lines in order, of others).
-      shared: whether several cores may have a part of its outermost loop each.
+      steps: of its outermost loop, which cores may share; one if they may not.
     """
 
     words: float
     lines: tuple
-    shared: bool
+    steps: int
 
     def on(self, cores, machine):
         """ns on so many cores.
 
         What comes in order comes while other things are computed; for other lines these
         wait.  All cores have their own caches, but for the last one, whose lines come
-        one after the other, whoever has asked for them.
+        one after the other, whoever has asked for them.  The core that has most steps
+        is the last to be ready.
         """
         *own, (order, other) = self.lines
-        last = machine.caches[-1]
-        order += sum(x for x, _ in own) / cores
-        other *= max(1 / cores, last.stream / max(last.jump, last.stream))
-        other += sum(x for _, x in own) / cores
-        return math.hypot(self.words / cores, order) + other
+        last, share = machine.caches[-1], -(-self.steps // cores) / self.steps
+        order += share * sum(x for x, _ in own)
+        other *= max(share, last.stream / max(last.jump, last.stream))
+        other += share * sum(x for _, x in own)
+        return math.hypot(share * self.words, order) + other
 
     def least(self, machine):
         """ns on one core, or on all of them if that is faster."""
         alone = self.on(1, machine)
-        if not self.shared or machine.cores < 2:
+        if min(self.steps, machine.cores) < 2:
             return alone
         return min(alone, machine.wake + self.on(machine.cores, machine))
 
@@ -499,7 +500,8 @@ def instructions(body, machine):
     kernel = Reader().read(place(body, prepare=share_axes))
     free = ((0.0, 0.0),) * len(machine.caches)
     words = work(written_out(kernel, machine), machine)
-    return kernel, Times(words, free, is_parallel(body))
+    steps = body[0].axis.bounds[1] + 1 if is_parallel(body) else 1
+    return kernel, Times(words, free, steps)
 
 
 def least(bodies, machine):

@@ -144,11 +144,17 @@ loop_rules |= {
 
 
 def longest_piece(count, size):
-    """How many accumulators of a size are side by side in a piece of a row."""
-    settings, cores = config.fusion, Machine.in_force().cores
+    """How many accumulators of a size are side by side in a piece of a row.
+
+    All pieces are about as long, and none begins in the midst of a line of memory: a
+    core would wait for the one that has the longest.
+    """
+    settings, machine = config.fusion, Machine.in_force()
     # For several cores there are two pieces for each, where they are not too short.
-    share = -(-count // (2 * cores if cores > 1 else 1))
-    return min(settings.row_piece // size, max(share, SHORTEST))
+    share = -(-count // (2 * machine.cores if machine.cores > 1 else 1))
+    most = min(settings.row_piece // size, max(share, SHORTEST))
+    line = machine.caches[0].line // 4
+    return min(most, -(-count // -(-count // most) // line) * line)
 
 
 def rows_at_once(totals):
