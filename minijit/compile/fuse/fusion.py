@@ -71,6 +71,22 @@ def judged(a, b, saved, rule, **numbers):
     return Decision(*steps, fused, rule, reason, nbytes, tuple(settings), numbers)
 
 
+def kept_apart(a, b, shared):
+    """The rule for two that have to stay apart though their steps fit; or None."""
+    if reads_changed(a, b, shared):
+        return "changed"
+    if b.was and is_copy(a):
+        return "copy"
+    return between_them(a, b)
+
+
+def share_in_columns(a, b, shared, saved):
+    """Which share of their traffic is saved, if they share only columns; else None."""
+    both = (a, shared), (b, {*shared.values()})
+    columns = [traffic_of(x) for x, axes in both if in_columns(x, axes)]
+    return saved / max(min(columns), 1) if columns else None
+
+
 # ---- the books
 
 
@@ -83,6 +99,8 @@ class Parts:
       became: {number of a part: that of the one which it was merged into}.
       after: for each part the numbers of those that wait for it directly; reach: a
         bit mask of all that wait for it.
+      decisions: what was decided of two kernels, and why.
+      queue: those that may be fused, what saves most first.
     """
 
     def __init__(self, program, settings):
@@ -91,6 +109,7 @@ class Parts:
         self.results = {*program.outputs}
         self.numbers = {step: n for n, step in enumerate(program.body)}
         self.users, self.became = {}, {}
+        self.decisions, self.queue = [], []
         for number, part in self.parts.items():
             for buffer in part.buffers:
                 self.users.setdefault(buffer, []).append(number)
@@ -165,6 +184,17 @@ class Parts:
             found |= dict.fromkeys(n for n in users if n != number)
         return found
 
+    def too_large(self, first, second):
+        """The limit that two parts would break as one kernel; or None."""
+        a, b, others = self.parts[first], self.parts[second], self.others(first, second)
+        if a.size + b.size > self.settings.most_operations:
+            return {"rule": "operations", "operations": a.size + b.size}
+        made = a.stores.keys() | b.stores.keys()
+        kept = [x for x in a.buffers | b.buffers if x not in made or others(x)]
+        if len(kept) > self.settings.most_buffers:
+            return {"rule": "buffers", "buffers": len(kept)}
+        return None
+
     def put(self, part, first, second):
         """A part takes the place of two."""
         a, b, number = self.parts[first], self.parts[second], part.number
@@ -183,6 +213,37 @@ class Parts:
                     self.after[n] = self.after[n] - both | {number}
         self.parts[number] = part
         self.became |= {first: number, second: number}
+
+    def consider(self, number, others):
+        """Decide about a part and some others; what may be fused waits in the queue."""
+        for other in others:
+            first, second = self.in_order(number, other)
+            found = self.decide(first, second)
+            if found.fused:
+                key = [*rules].index(found.rule), -found.nbytes, first, second
+                heapq.heappush(self.queue, (*key, len(self.decisions)))
+            if found.rule != "no nest":
+                self.decisions.append(found)
+
+    def merge(self, first, second, shared=None, shares=None):
+        """Two parts become one: -> its number."""
+        a, b, number = self.parts[first], self.parts[second], 1 + max(self.parts)
+        body = join(a, b, shared) if shared else with_totals(a, b, shares)
+        body = wanted_only(body, self.others(first, second))
+        eqns = tuple(dict.fromkeys((*a.step.eqns, *b.step.eqns)))
+        part = Part.inside(number, Kernel(a.step.name, body, eqns), body)
+        self.put(part, first, second)
+        return number
+
+    def not_merged(self):
+        """The decisions about those that are left, and not one."""
+        steps = {part.step for part in self.parts.values()}
+        return [d for d in self.decisions if steps >= {*d.a, *d.b} and not d.fused]
+
+    def contracted(self, number):
+        """What `with_rows` says of a part."""
+        part = self.parts[number]
+        return with_rows(part, self.others(number), self.settings)
 
     def program_of(self, decisions):
         """The program of the parts, in an order in which they can run."""
@@ -215,6 +276,35 @@ class Parts:
         while number in self.became:
             number = self.became[number]
         return number
+
+
+def with_totals(a, b, shares):
+    """The statements of a, and beside its loop the totals of b."""
+    body, after = beside(a, b, shares)
+    return *nested(a.axes[:1], settle(body)), *settle(after)
+
+
+def with_rows(part, others, settings):
+    """The statements of a kernel with what nobody else wants in rows of its own.
+
+    Returns:
+      (the statements, the buffers that have become rows).
+    """
+    body = part.step.body
+    stored = [b for b in part.stores if not others(b)]
+    lanes = block_length(part.axes[-1], body) if part.axes else 1
+    rows, room = {}, settings.row_bytes
+    for buffer in sorted(stored, key=lambda b: b.nbytes):
+        left = dims_of_row(part, buffer)
+        shape = tuple(buffer.shape[d] for d in left)
+        row = Buffer(buffer.name, shape, buffer.dtype, space="cache")
+        needed = row.nbytes * lanes
+        rule = "row" if needed <= room else "large row"
+        fewer = len(left) < len(buffer.shape)
+        if fewer and noted(rule, part.step, bytes=needed, room=room):
+            room -= needed
+            rows[buffer] = row, left
+    return in_rows(body, rows), rows.keys()
 
 
 def joined_loops(body):
@@ -257,19 +347,8 @@ def join(a, b, shared):
     return *body, *a.after, *b.after
 
 
-def with_totals(a, b, shares):
-    """The statements of a, and beside its loop the totals of b."""
-    body, after = beside(a, b, shares)
-    return *nested(a.axes[:1], settle(body)), *settle(after)
-
-
 def settle(body):
-    """Statements of one block with what they store known to those that follow.
-
-    What a store of this block has put at an index is an expression from there on: no
-    load, unless the buffer is stored into twice, or was read before.  Loops that are
-    the same loop become one.
-    """
+    """Statements of one block with what they store known to those that follow."""
     times = Counter(buffer for stmt in body for buffer in stored_in([stmt]))
     known, settled, seen, read = {}, [], set(), set()
     for stmt in body:
@@ -288,22 +367,12 @@ def settle(body):
 
 
 class Fusion(Parts):
-    """The kernels and calls of a program while they become fewer.
-
-    Attributes:
-      decisions: what was decided of two kernels, and why.
-      queue: those that may be fused, what saves most first.
-    """
-
-    def __init__(self, program, settings):
-        super().__init__(program, settings)
-        self.decisions, self.queue = [], []
+    """The kernels and calls of a program while they become fewer."""
 
     def decide(self, first, second):
         """Whether two parts become one kernel: -> `Decision`."""
         a, b = self.parts[first], self.parts[second]
-        others, settings = self.others(first, second), self.settings
-        saved = saved_bytes(a, b, others)
+        saved = saved_bytes(a, b, self.others(first, second))
         judge = partial(judged, a, b, saved)
         totals = a.is_nest and is_all_totals(b)
         if not (totals or a.is_nest and b.is_nest):
@@ -311,44 +380,23 @@ class Fusion(Parts):
         shared = {} if totals else shared_axes(a, b)
         if not within_steps(a, b, shared):
             return judge("overwritten")
-        if reads_changed(a, b, shared):
-            return judge("changed")
-        if b.was and is_copy(a):
-            return judge("copy")
-        if rule := between_them(a, b):
+        if rule := kept_apart(a, b, shared):
             return judge(rule)
         if self.path(first, second) is not None:
             return judge("path")
-        if a.size + b.size > settings.most_operations:
-            return judge("operations", operations=a.size + b.size)
-        made = a.stores.keys() | b.stores.keys()
-        kept = [x for x in a.buffers | b.buffers if x not in made or others(x)]
-        if len(kept) > settings.most_buffers:
-            return judge("buffers", buffers=len(kept))
+        if limit := self.too_large(first, second):
+            return judge(**limit)
         if totals:
             rule, shares = by_rows(a, b)
             return judge(rule, **shares)
         if not shared:
             return judge("axes")
-        both = (a, shared), (b, {*shared.values()})
-        columns = [traffic_of(x) for x, axes in both if in_columns(x, axes)]
-        share = saved / max(min(columns, default=1), 1)
-        if columns and share < settings.column_share:
-            return judge("columns", share=round(share, 3))
+        part = share_in_columns(a, b, shared, saved)
+        if part is not None and part < self.settings.column_share:
+            return judge("columns", share=round(part, 3))
         if not a.stores.keys() & b.loads.keys() and not worth(a, b):
             return judge("little", bytes=saved)
-        return judge("blocks of columns" if columns else "loops", shared=shared)
-
-    def consider(self, number, others):
-        """Decide about a part and some others; what may be fused waits in the queue."""
-        for other in others:
-            first, second = self.in_order(number, other)
-            found = self.decide(first, second)
-            if found.fused:
-                key = [*rules].index(found.rule), -found.nbytes, first, second
-                heapq.heappush(self.queue, (*key, len(self.decisions)))
-            if found.rule != "no nest":
-                self.decisions.append(found)
+        return judge("loops" if part is None else "blocks of columns", shared=shared)
 
     def run(self):
         """Merge until there are no two left that may be: -> the program."""
@@ -365,59 +413,22 @@ class Fusion(Parts):
                 done.append(self.decisions[which])
                 number = self.merge(first, second, **done[-1].numbers)
                 self.consider(number, self.neighbours(number))
-        steps = {part.step for part in self.parts.values()}
-        left = [d for d in self.decisions if steps >= {*d.a, *d.b} and not d.fused]
-        return self.program_of([*done, *left])
+        return self.program_of([*done, *self.not_merged()])
 
-    def merge(self, first, second, shared=None, shares=None):
-        """Two parts become one: -> its number."""
-        a, b, number = self.parts[first], self.parts[second], 1 + max(self.parts)
-        body = join(a, b, shared) if shared else with_totals(a, b, shares)
-        body = wanted_only(body, self.others(first, second))
-        eqns = tuple(dict.fromkeys((*a.step.eqns, *b.step.eqns)))
-        part = Part.inside(number, Kernel(a.step.name, body, eqns), body)
-        self.put(part, first, second)
-        return number
-
-    def contracted(self, number):
-        """What `with_rows` says of a part."""
-        part = self.parts[number]
-        return with_rows(part, self.others(number), self.settings)
 
 
 # ---- rows
 
 
-def with_rows(part, others, settings):
-    """The statements of a kernel with what nobody else wants in rows of its own.
-
-    Where all accesses to a buffer have the axis of an outermost loop as an index, one
-    step of this loop needs only the part of the buffer at that index.
-
-    Returns:
-      (the statements, the buffers that have become rows).
-    """
-    body = part.step.body
-    stored = [b for b in part.stores if not others(b)]
-    lanes = block_length(part.axes[-1], body) if part.axes else 1
-    rows, room = {}, settings.row_bytes
-    for buffer in sorted(stored, key=lambda b: b.nbytes):
-        accesses = [*part.stores[buffer], *part.loads.get(buffer, ())]
-        places = [dims for dims in zip(*accesses, strict=True)]
-        left = [
-            d for d, found in enumerate(places)
-            if len({*found}) > 1 or found[0] not in part.axes
-        ]
-        shape = tuple(buffer.shape[d] for d in left)
-        row = Buffer(buffer.name, shape, buffer.dtype, space="cache")
-        needed = row.nbytes * lanes
-        rule = "row" if needed <= room else "large row"
-        if len(left) < len(places) and noted(rule, part.step, bytes=needed, room=room):
-            room -= needed
-            rows[buffer] = row, left
-    return in_rows(body, rows), rows.keys()
+def dims_of_row(part, buffer):
+    """The axes of a buffer that a row of it, for one step of the kernel, keeps."""
+    return [
+        d for d, found in enumerate(zip(*part.places(buffer), strict=True))
+        if len({*found}) > 1 or found[0] not in part.axes
+    ]
 
 
+# chapter 17, brought along
 def fused(program):
     """A program with kernels merged, as the settings in force allow."""
     settings = config.fusion

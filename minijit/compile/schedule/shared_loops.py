@@ -201,6 +201,17 @@ def reads_changed(a, b, shared):
     )
 
 
+def axes_of_reads(a, b):
+    """The shared axes where both only read the same arrays, the largest one first."""
+    both = [buffer for buffer in a.loads if buffer in b.loads and buffer.shape]
+    pairs = []
+    for buffer in sorted(both, key=lambda x: -x.nbytes):
+        for first in a.loads[buffer]:
+            for second in b.loads[buffer]:
+                pairs += zip(first, second, strict=True)
+    return one_to_one([(i, j) for i, j in pairs if i in a.axes], b)
+
+
 # ---- dead stores
 
 
@@ -264,33 +275,14 @@ def axes_of_flows(a, b, flows):
     return one_to_one(pairs, b)
 
 
-def axes_of_reads(a, b):
-    """The shared axes where both only read the same arrays, the largest one first."""
-    both = [buffer for buffer in a.loads if buffer in b.loads and buffer.shape]
-    pairs = []
-    for buffer in sorted(both, key=lambda x: -x.nbytes):
-        for first in a.loads[buffer]:
-            for second in b.loads[buffer]:
-                pairs += zip(first, second, strict=True)
-    return one_to_one([(i, j) for i, j in pairs if i in a.axes], b)
-
-
 def shared_axes(a, b):
-    """The loops that two kernels may share: {axis of a: axis of b}.
-
-    Where b reads what a stores, an axis is shared if b reads each element in the same
-    step of it in which a stores that.  Where both only read the same, an axis is
-    shared if they go through an array by it in the same way.
-    """
+    """The loops that two kernels may share: {axis of a: axis of b}."""
     flows = [buffer for buffer in a.stores if buffer in b.loads]
     return axes_of_flows(a, b, flows) if flows else axes_of_reads(a, b)
 
 
 def within_steps(a, b, shared):
-    """Whether each step of shared loops overwrites only what the same step used.
-
-    The index of such an element tells the step of every one of these loops.
-    """
+    """Whether each step of shared loops overwrites only what the same step used."""
     return all(
         shared
         and all(
@@ -309,11 +301,7 @@ def within_steps(a, b, shared):
 
 
 def saved_bytes(a, b, others):
-    """What need not be read or written if two kernels are one.
-
-    Args:
-      others: function of a buffer: whether anybody else wants it.
-    """
+    """What need not be read or written if two kernels are one: -> bytes."""
     saved = 0
     for buffer in a.stores.keys() & b.loads.keys():
         saved += buffer.nbytes * (1 if others(buffer) else 2)
