@@ -37,7 +37,7 @@ from minijit.book.caches import clear_caches
 from minijit.run.llvm.kernels import native_functions
 
 ROOT = Path(__file__).resolve().parents[1]
-# Folders and files of the library.  Whose subject is none of them kills nothing.
+# Folders and files of the library.  A test of another one kills nothing here.
 ROOMS = """trace transform compile run ops numpy scipy nn random.py image.py export.py
     stablehlo jaxcompat""".split()
 HANG = 200  # Seconds in which a child uses no CPU at all.
@@ -150,9 +150,9 @@ def versions_of(tree):
                     yield function, statement, node, kind, change
 
 
-def lines_of(node, statement):
+def lines_of(node):
     place = node.test if isinstance(node, ast.If) else node
-    place = place if hasattr(place, "lineno") else statement
+    place = node.iter if isinstance(node, ast.comprehension) else place
     return place.lineno, place.end_lineno
 
 
@@ -457,8 +457,8 @@ def all_of(path):
     """(source, number, lines, kind) of all wrong versions of a file."""
     versions = versions_of(ast.parse(path.read_text()))
     return [
-        (path, number, lines_of(node, statement), kind)
-        for number, (_, statement, node, kind, _) in enumerate(versions)
+        (path, number, lines_of(node), kind)
+        for number, (_, _, node, kind, _) in enumerate(versions)
     ]
 
 

@@ -98,6 +98,8 @@ def test_the_smallest_gap_is_taken():
 
 def test_nothing_to_arrange():
     assert arranged([], []) == ([], 0)
+    # The one that begins later is given first.
+    assert most_at_once([(3, 3), (0, 3)], [64, 64]) == 128
 
 
 def test_the_checker_finds_what_overlaps():

@@ -256,6 +256,9 @@ def test_sharing_by_value(capsys):
     assert capsys.readouterr().out.count("traced") == 6
     assert [float(r) for r in results[:5]] == [10, 10, 15, 10, 5]
     assert [np.signbit(float(r)) for r in results[6:]] == [True, False, False]
+    by = lambda f: jax.jit(lambda x: x * f(1.0))
+    waves = math.sin, math.cos
+    np.testing.assert_allclose([by(f)(1.0) for f in waves], [f(1.0) for f in waves])
 
 
 def test_what_can_change_is_never_shared():
@@ -296,6 +299,10 @@ class Scaled(enum.Enum):
         return self.factor
 
 
+class Counted(enum.Enum):
+    LOW = 1
+
+
 def test_nothing_old_through_what_holds_the_value(tmp_path, monkeypatch):
     class Model:
         def scaled(self, x):
@@ -324,7 +331,7 @@ def test_nothing_old_through_what_holds_the_value(tmp_path, monkeypatch):
         looks = lambda: jax.jit(lambda x: x * globals()["scale"])
     """
     exec(textwrap.dedent(text), scope)
-    get, member = table.get, Scaled.LOW
+    get, member, low = table.get, Scaled.LOW, Counted.LOW
 
     def copied(f):
         return types.FunctionType(f.__code__, f.__globals__, f.__name__)
@@ -339,6 +346,7 @@ def test_nothing_old_through_what_holds_the_value(tmp_path, monkeypatch):
         "imported module": lambda: jax.jit(copied(scope["imports"])),
         "bound built-in": lambda: jax.jit(lambda x: x * get("scale")),
         "member of an enum": lambda: jax.jit(lambda x: x * member.scale()),
+        "class of a member": lambda: jax.jit(lambda x: x * low.unit()),
         "installed library's global": lambda: scope["installed"](),
         "installed library's function": lambda: scope["calls"](),
         "globals": lambda: scope["looks"](),
@@ -348,6 +356,7 @@ def test_nothing_old_through_what_holds_the_value(tmp_path, monkeypatch):
     for scale in (2.0, 3.0):
         model.scale = holder.scale = table["scale"] = member.factor = scale
         installed_scale.scale = scope["scale"] = scale
+        Counted.unit = lambda self, scale=scale: scale
         assert results() == dict.fromkeys(made, scale)
 
 

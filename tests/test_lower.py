@@ -198,20 +198,6 @@ def test_a_store_does_not_join_a_kernel_that_waits_for_it():
     assert len(program.kernels) == 3
 
 
-def test_diamond_of_kernels_is_run_in_order():
-    def function(x):
-        a = prim.exp(x)
-        down = prim.reduce_sum(a, (0,))
-        across = prim.reduce_sum(a, (1,))
-        spread = prim.add(
-            prim.broadcast_in_dim(down, (3, 4), (1,)),
-            prim.broadcast_in_dim(across, (3, 4), (0,)),
-        )
-        return [prim.reduce_max(prim.mul(spread, a), (0, 1)), down]
-
-    check(function, floats(3, 4))
-
-
 def test_stencils_stay_bounded():
     def smooth(u):
         n, = u.shape

@@ -19,10 +19,7 @@ from minijit.compile.loops.statements import Call, For, If, Kernel, Program, Sto
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
 from minijit.compile.simplify.folding import simplify
-from minijit.ops import (
-    bits, complex_numbers, convolution, cumulative, elementary, rounding, scatter,
-    sorting,
-)
+from minijit.ops import bits, complex_numbers, elementary, rounding, scatter, sorting
 from minijit.trace import primitives as prim, slicing
 from minijit.trace.base.config import enable_x64
 from minijit.trace.jit.jit import jit
@@ -30,14 +27,6 @@ from minijit.trace.jit.jit import jit
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("unfused")]
 F32 = np.dtype("float32")
 check = functools.partial(check_raw, place=place)
-
-
-@pytest.mark.parametrize("y", [0, 1, 2, 3, 7, -1, -3])
-def test_powers(y):
-    check(lambda x: prim.integer_pow(x, y), floats(5))
-    check(lambda x: prim.integer_pow(x, abs(y)), ints(5))
-    check(lambda x: prim.pow(x, np.float32(y)), floats(5))
-    check(lambda x: prim.pow(x, y), np.abs(floats(5)))
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
@@ -49,14 +38,6 @@ def test_the_first_extreme_and_the_first_nan_win(name):
         check(lambda x, axis=axis: function(x, axis, np.int32), x)
         check(lambda x, axis=axis: function(x, axis, np.uint8), x.astype(np.float16))
     check(lambda x: function(x, 1, np.int32), ints(3, 4) > 0)
-
-
-def test_select():
-    which = np.array([True, False, True])
-    check(prim.select_n, which, floats(3), floats(3, seed=1))
-    check(prim.select_n, np.bool_(True), floats(3), floats(3, seed=1))
-    cases = [floats(4, seed=k) for k in range(3)]
-    check(prim.select_n, np.array([0, 1, 2, 9], "int32"), *cases)
 
 
 def arrays_of(program):
@@ -145,13 +126,6 @@ def test_binary():
         check(bits.clz, x)
 
 
-def test_clamp():
-    x = np.array([-2, 0.5, np.nan, 9], "float32")
-    check(rounding.clamp, np.float32(0), x, np.float32(1))
-    check(rounding.clamp, floats(4), x, floats(4, seed=1))
-    check(rounding.clamp, np.int8(-3), ints(5, dtype="int8"), np.int8(9))
-
-
 @pytest.mark.parametrize("bits", [(8, 23), (5, 10), (3, 2), (8, 0), (1, 3), (11, 52)])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_reduce_precision(bits, dtype):
@@ -215,22 +189,6 @@ def test_a_running_total_of_one_element_is_no_loop(name):
     np.testing.assert_array_equal(jit(f)(x), x * 2)
 
 
-def test_convolution():
-    x, k = floats(2, 2, 4, 5), floats(4, 2, 2, 3, seed=1)
-
-    def conv(*args, **params):
-        return lambda x, k: convolution.conv_general_dilated(x, k, *args, **params)
-
-    check(conv((1, 1), "SAME"), x, k, tolerance=1e-5)
-    dilated = conv((2, 1), ((1, 2), (0, 1)), lhs_dilation=(2, 1), rhs_dilation=(1, 2))
-    check(dilated, x, k, tolerance=1e-5)
-    check(conv((1, 1), "VALID", feature_group_count=2), x, floats(4, 1, 2, 3))
-    check(conv((1, 1), ((1, 1), (0, 0))), x[:, :, :0], floats(6, *k.shape[1:3], 1))
-    check(conv((1, 1), "VALID", batch_group_count=2), x, k, tolerance=1e-5)
-    nhwc = conv((1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-    check(nhwc, floats(2, 4, 5, 2), floats(2, 3, 2, 3), tolerance=1e-5)
-
-
 def dot(lhs, rhs, contract=((1,), (0,)), batch=((), ()), **params):
     return prim.dot_general(lhs, rhs, (contract, batch), **params)
 
@@ -246,11 +204,6 @@ def test_products_that_are_sums(dtype):
     if dtype != "bool":
         wide = np.dtype("float32" if half(dtype).kind not in "iu" else "int32")
         check(lambda a, b: dot(a, b, preferred_element_type=wide), a, b)
-
-
-def test_empty_products():
-    check(dot, floats(3, 0), floats(0, 4))
-    check(dot, floats(0, 3), floats(3, 4))
 
 
 def test_inner_functions_are_lowered_once():
@@ -336,41 +289,6 @@ def broken_programs():
 @pytest.mark.parametrize("message", broken_programs())
 def test_the_checker_finds(message):
     refused(LoopTypeError, message, check_program, broken_programs()[message])
-
-
-def test_random_programs():
-    """Chains of random operations on a few values, some of them results."""
-    rng = np.random.default_rng(1)
-    layouts = [
-        lambda x: prim.transpose(x, (1, 0)),
-        lambda x: slicing.rev(x, (0,)),
-        lambda x: prim.concatenate(
-            [prim.slice(x, (0, 1), (4, 4)), prim.slice(x, (0, 0), (4, 1))], 1
-        ),
-        lambda x: prim.reshape(prim.transpose(prim.reshape(x, (2, 8)), (1, 0)), (4, 4)),
-        lambda x: prim.broadcast_in_dim(prim.reduce_max(x, (0,)), (4, 4), (1,)),
-        lambda x: prim.broadcast_in_dim(prim.reduce_sum(x, (0, 1)), (4, 4), ()),
-        lambda x: slicing.pad(x, 0.5, ((1, -1, 0), (0, 0, 0))),
-        lambda x: cumulative.cumsum_p.bind(x, axis=1, reverse=False),
-    ]
-    for _ in range(40):
-        choices = rng.integers(0, 100, (12, 4))
-
-        def function(x, y, choices=choices):
-            values = [x, y]
-            for kind, first, second, layout in choices.tolist():
-                a, b = values[first % len(values)], values[second % len(values)]
-                if kind < 40:
-                    values.append(prim.sin(prim.add(a, b)))
-                elif kind < 60:
-                    values.append(prim.tanh(prim.mul(a, b)))
-                else:
-                    values.append(prim.tanh(layouts[layout % len(layouts)](a)))
-            chosen = sorted({*choices[:3, 1].tolist()})
-            results = [values[i] for i in chosen if i < len(values)]
-            return [*results, values[-1], values[-3]]
-
-        check(function, floats(4, 4), floats(4, 4, seed=1), tolerance=1e-4)
 
 
 def test_the_interpreter_itself_finds_unwritten_memory():

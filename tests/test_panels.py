@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 from harness import alike
-from ir_interpreter import Run, garbage
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -193,52 +192,6 @@ def test_the_ledger_says_what_goes_through_panels():
     assert str(decision) == (
         "transpose, mul: arrays along other axes are turned in panels (panels)"
     )
-
-
-class Counted(np.ndarray):
-    """An array that counts how often each element is read or written."""
-
-    def __array_finalize__(self, other):
-        self.counts = None
-
-    def __getitem__(self, where):
-        self.counts[where] += 1
-        return np.asarray(self)[where]
-
-    def __setitem__(self, where, value):
-        self.counts[where] += 1
-        np.asarray(self)[where] = value
-
-
-def counts_of(program, *args):
-    """{buffer: how often each element is touched} in one kernel."""
-    kernel, = program.kernels
-    body, memory = place(kernel.body), {}
-    pairs = list(zip(program.inputs, args, strict=True))
-    for buffer, value in pairs + [(b, garbage(b)) for b in program.outputs]:
-        memory[buffer] = value.copy().view(Counted)
-        memory[buffer].counts = np.zeros(buffer.shape, int)
-    for buffer in local_buffers(body):
-        memory[buffer] = garbage(buffer)
-    with mj.enable_x64(True):
-        Run(memory).block(body)
-    return {b: memory[b].counts for b in (*program.inputs, *program.outputs)}
-
-
-@pytest.mark.parametrize("shape", [(32, 48), (33, 50)])
-def test_each_element_is_read_and_written_once(shape, small_tiles):
-    x = numbers(shape)
-    program = lowered(lambda x: (x.T * 2, x.T + 1), x)
-    assert len(panels_in(program)) == 1
-    counts = counts_of(program, x)
-    for buffer in program.outputs:
-        assert (counts[buffer] == 1).all()
-    read = counts[program.inputs[0]]
-    if shape == (32, 48):
-        assert (read == 1).all()
-    else:
-        # The last blocks overlap those before them.
-        assert (read >= 1).all() and read.sum() <= 1.9 * read.size
 
 
 @pytest.mark.chapter(20)

@@ -10,7 +10,6 @@ from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.loops.statements import For
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.placing_rules import arrange
-from minijit.run.loading import load
 from minijit.run.threads import kernels as threads
 
 pytestmark = pytest.mark.chapter(24)
@@ -91,13 +90,6 @@ def test_in_a_loop(small_parts):
     for backend in ("plain", None):
         got = mj.jit(f, backend=backend)(np.float32(1))
         np.testing.assert_allclose(got, want, 1e-4, 1e-4)
-
-
-def test_loaded_as_python_too(small_parts):
-    x = rng.normal(size=1000).astype("f4")
-    program = lower(mj.make_jaxpr(lambda x: x.sum())(x))
-    result, = load(program, False).run(x)
-    np.testing.assert_allclose(result, x.sum(), 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("n", [7, 300, 500_000])

@@ -75,7 +75,7 @@ def test_the_number_of_threads_changes_no_bit(program, always, jobs):
     f = mj.jit(PROGRAMS[program])
     f(x)
     del jobs[:]
-    for count in (1, 2, 3, 5, 64, 1000):
+    for count in (0, 1, 2, 3, 5, 64, 1000):
         results.append(with_threads(count, f, x))
         assert bool(jobs) == (count > 1)
     for result in results[1:]:
@@ -239,15 +239,6 @@ def test_a_call_does_not_wait_for_workers_that_are_busy(always, monkeypatch):
     monkeypatch.setattr(threads.Workers, "ask", lambda self, count: table)
     f, x = mj.jit(lambda x: jnp.exp(x) * 2), numbers(3000)
     assert np.allclose(with_threads(3, f, x), np.exp(x) * 2)
-
-
-def test_the_setting(jobs, always):
-    assert 1 <= mj.config.cpu_threads <= (os.cpu_count() or 1)
-    f, x = mj.jit(lambda x: x + 1), numbers(300)
-    for count, many in ((0, 0), (1, 0), (2, 1)):
-        del jobs[:]
-        with_threads(count, f, x)
-        assert len(jobs) == many
 
 
 def test_kernels_of_one_text_and_other_extents():
