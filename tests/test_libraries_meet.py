@@ -274,11 +274,14 @@ def test_names_that_libraries_ask_for(capsys, without_jax):
             from jax.lib import xla_bridge  # noqa: F401
         from jax._src.api_util import infer_argnums_and_argnames
         from jax._src.lib import jaxlib_extension_version, version
+        from jax._src.util import safe_map  # JAX's page on interpreters.
 
         assert jaxlib_extension_version >= 448 and version == (0, 10, 2)  # grain asks.
 
         assert sparse.sparsify(jnp.sin)(0.0) == 0 and not isinstance(1, sparse.BCOO)
-        assert not jax.export.is_symbolic_dim(3)
+        sizes = [3, jax.export.symbolic_shape("n")[0]]
+        assert safe_map(jax.export.is_symbolic_dim, sizes) == [False, True]
+        assert safe_map(jax.core.is_constant_dim, sizes) == [True, False]  # haliax.
         assert jax.extend.backend.get_backend().platform == "cpu"
         assert jax.extend.backend.backends()["cpu"].device_count() == 1
         assert jax.core.Effects == jax.extend.core.Effects and jax.core.DebugInfo
@@ -752,12 +755,14 @@ def test_lists_are_put_into_arrays():
 def test_what_checkpoints_ask_of_devices(without_jax):
     with mj.as_jax():
         import jax
+        from jax.experimental import multihost_utils
         from jax.experimental.colocated_python import serialization
         from jax.experimental.layout import Format
         from jax.extend import ifrt_programs
 
         assert not isinstance(1, serialization.DeviceList) and ifrt_programs
         assert jax._src.distributed.global_state.client is None
+        assert not multihost_utils.reached_preemption_sync_point(1)
         device = jax.devices()[0]
         assert device.client.runtime_type == "cpu"
         assert [memory.kind for memory in device.addressable_memories()] == ["device"]

@@ -1,6 +1,7 @@
 """Traces, types and jaxprs under the names of `jax.core`."""
 
 from collections.abc import Set as _Set
+from numbers import Integral as _Integral
 from typing import Any as _Any
 
 import numpy as _np
@@ -76,6 +77,11 @@ class Effect:
 def unsafe_get_axis_names_DO_NOT_USE():
     """The names that axes have here, the outermost first."""
     return [name for name, _ in _config.named_axes]
+
+
+def is_constant_dim(dim):
+    """Whether a size is a number, and no name of `jax.export`'s."""
+    return isinstance(dim, _Integral)
 
 
 Effects = _Set[Effect]

@@ -93,11 +93,13 @@ for _modules, (_found, *_names) in rows_of("""
     numpy: jaxcompat.captured array asarray
     _src.ad_checkpoint: ad_checkpoint saved_residuals=residual_pairs
     _src.distributed: jax_modules global_state
+    core: jaxcompat.core is_constant_dim
     core: extend.core DropVar find_top_trace gensym get_opaque_trace_state
      new_jaxpr_eqn trace_state_clean valid_jaxtype
     _src.core: extend.core trace_state_clean
     _src.public_test_util: test_util check_close
     _src.tree_util: jaxcompat.attributes _registry=node_types
+    _src.util: api_util safe_map
     _src.tree_util: trace.trees.tools broadcast_prefix equality_errors prefix_errors
     _src.tree_util: trace.trees.paths generate_key_paths=tree_leaves_with_path
     .: export eval_shape

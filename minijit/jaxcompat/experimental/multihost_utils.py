@@ -28,6 +28,11 @@ def assert_equal(in_tree, fail_message=""):
     tree_map(np.asarray, in_tree)
 
 
+def reached_preemption_sync_point(step_id):
+    """Whether all processes are to be saved at a step: none is told to end."""
+    return False
+
+
 __all__ = ["assert_equal", "broadcast_one_to_all", "process_allgather"]
-__all__ += ["sync_global_devices"]
+__all__ += ["reached_preemption_sync_point", "sync_global_devices"]
 _names.front(globals(), __all__)
