@@ -96,17 +96,12 @@ from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_n
 from .transform.control_flow import checkpointed_loops
 
 # chapter 14
-from .compile.simplify import exact_rules, layout_rules, real_number_rules
+from .trace.base import demand
 
-# chapter 15
-from .compile.loops import index_rules, text as loops_text
-from .compile.lower import calls as lower_calls, choices as lower_choices
-from .compile.lower import elements as lower_elements, transforms as lower_transforms
-from .compile.simplify import storage
+_of_flags = ["compiler"]
+demand.additions |= {"trace.jit.jit": ["compiler"], "trace.base.config": _of_flags}
 
 # chapter 16
-from .run import executable
-
 _on_demand += """
     dtypes example_libraries experimental flatten_util image lax memory nn random ref
     scipy sharding test_util typing
@@ -120,12 +115,10 @@ from .trace.api.devices import (
 )
 from .numpy.slicing import ds as ds
 from .ops.host_calls import pure_callback as pure_callback
-from .run.python import program as python_program
-from .run.python import scalar_functions
 from . import ops
 from .trace.api import calls
-from .trace.base import demand
 from .trace import core as _core, plans
+from .trace.base.turns import turns as _turns
 from .trace.jit import jit as _jit
 from .trace.jaxprs import jaxpr as _jaxpr
 from .trace.api import stages as _stages
@@ -162,9 +155,8 @@ _of_jax = {
     "run.report.environment": "print_environment_info",
 }
 _on_demand += [f"{file}:{name}" for file, ns in _of_jax.items() for name in ns.split()]
-demand.additions |= {
-    "trace.base.config": ["jaxcompat.flags"], "trace.api.calls": ["jaxcompat.placement"]
-}
+_of_flags += ["jaxcompat.flags"]
+demand.additions |= {"trace.api.calls": ["jaxcompat.placement"]}
 _jit.jit_kinds |= {"placing": demand.on_demand("jaxcompat.placement:PlacingFunction")}
 _classes = [_core.Primitive, ShapedArray, _stages.Lowered, _stages.Compiled]
 _classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]
@@ -172,28 +164,13 @@ _classes += [Device, _Sharding]
 demand.more_attributes("jaxcompat.attributes", _classes)
 
 # chapter 17
-from .compile.fuse.fusion import Fusion as Fusion
-
-from .compile.fuse import blocks
-from .compile.fuse.fuse_settings import fuse as fuse
-from .compile.schedule import side_by_side
-
-# chapter 18
-from .compile.lower import matrix_products
-from .compile.schedule import panels
-from .ops import complex_products, patches
-
-# chapter 19
-from .run import donating
-from .run.calls import planned_driver
+_on_demand += "compile.fuse.fusion:Fusion compile.fuse.fuse_settings:fuse".split()
 
 # chapter 20
-from .run.report.kernel_log import log_kernels as log_kernels, profile as profile
-
 explain: _typing.Any  # a name that is asked for before the chapter has it
 _on_demand += """
-    testing run.report.explaining:explain run.report.passes:steps
-    run.report.stepping:stages
+    testing run.report.explaining:explain run.report.kernel_log:log_kernels
+    run.report.kernel_log:profile run.report.passes:steps run.report.stepping:stages
 """.split()
 demand.additions |= {
     "compile.report.explain": """
@@ -201,51 +178,14 @@ demand.additions |= {
     """.split(),
 }
 
-# chapter 21
-from .compile.control import native_loops
-from .compile.control import lane_blocks, products
-from .compile.schedule import loop_motion
-from .compile.control import region_functions
-from .ops import native_linalg, native_selection
-from .run.python import regions as python_regions
-from .run.python import region_launchers
-
-# chapter 22
-from .compile.control import native_tapes, reversal as lower_reversal
-from .run.python import table_values
-
-# chapter 23
-from .run.llvm import executor as llvm
-from .run.llvm import blocks as llvm_blocks
-from .run.llvm import instructions as llvm_instructions
-from .run.llvm import regions as llvm_regions
-from .ops import native_fft
-
 # chapter 24
-from .compile.schedule import partial_totals
-from .compile.numbers import vector_functions
-from .compile.schedule import vector_loops
-from .compile.schedule import register_tiles
-from .compile.schedule import choose
-from .ops import direct_convolutions
-from .compile.numbers import vector_waves
-from .run.llvm import lanes as llvm_lanes, vectors as llvm_vectors
-from .run.llvm import strips as llvm_strips
-from .run.threads import kernels as threads, shared_products
-
-choose.winners |= {"kept": demand.on_demand("run.winners:kept_winner")}
 _on_demand += "compile.schedule.by_hand:schedule run.report.tuning:tune".split()
 
 # chapter 25
-from .run import pool
-from .run.calls import pooled_driver
-from .run.calls import dispatch
-from .run.llvm import object_cache
-
-from .run.calls import progress, shortcut_rows
-
 calls.composed_calls |= {"when repeated": demand.on_demand("ops.composed:Composed")}
 plans.programs |= {"large": demand.on_demand("ops.composed:of_large")}
+_turns.watch = demand.on_demand("trace.jit.progress:watch")
+_of_flags += ["trace.jit.progress"]
 
 _on_demand += """
     api_util core dlpack export extend interpreters jax_modules:as_jax monitoring
@@ -253,9 +193,7 @@ _on_demand += """
 """.split()
 
 # chapter 26
-from .run.cuda import rows as cuda_rows
-
-demand.additions |= {"run.device.grid": [
+demand.additions |= {"trace.api.devices": ["compiler"], "run.device.grid": [
     f"run.device.{name}" for name in
     "grid_totals grid_scans grid_winners grid_parts tiles".split()
 ]}
@@ -267,6 +205,8 @@ if _typing.TYPE_CHECKING:
         image as image, lax as lax, nn as nn, random as random, scipy as scipy,
         test_util as test_util, testing as testing, typing as typing,
     )
+    from .compile.fuse.fuse_settings import fuse as fuse
+    from .compile.fuse.fusion import Fusion as Fusion
     from .compile.schedule.by_hand import schedule as schedule
     from .export import export as export
     from .jaxcompat import (
@@ -316,6 +256,7 @@ if _typing.TYPE_CHECKING:
     )
     from .jaxcompat.profiler import live_arrays as live_arrays
     from .run.report.environment import print_environment_info as print_environment_info
+    from .run.report.kernel_log import log_kernels as log_kernels, profile as profile
     from .run.report.passes import steps as steps
     from .run.report.stepping import stages as stages
     from .run.report.tuning import tune as tune

@@ -34,6 +34,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, random, tree_util
 from minijit.trace.base.errors import PACKAGE
+from minijit.trace.base.demand import add_rows
 from minijit.trace.jit.jit import executors
 
 
@@ -509,6 +510,7 @@ def unclear_errors(count, seed=0, only=""):
     """-> ({complaint: [(call, error), ...]}, the number tried, the number accepted)."""
     kinds, tried, accepted = {}, 0, 0
     # Interpreted, for compiling takes its time: messages come before that.
+    add_rows("trace.jit.jit")
     interpreted = unittest.mock.patch.dict(executors, default=executors["eval"])
     with warnings.catch_warnings(), interpreted:
         warnings.simplefilter("ignore")

@@ -29,8 +29,10 @@ def pytest_configure(config):
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
     if executor := os.environ.get("MINIJIT_TESTS_EXECUTOR"):
+        from minijit.trace.base.demand import add_rows
         from minijit.trace.jit.jit import executors
 
+        add_rows("trace.jit.jit")
         executors["default"] = executors[executor]
 
 
@@ -111,8 +113,10 @@ def interpreted(monkeypatch):
     """Interpret: what is tested is what programs mean, and compiling takes its time."""
     # Imported here: the tests of the first chapters run where there is no jit yet.
     import minijit
+    from minijit.trace.base.demand import add_rows
     from minijit.trace.jit.jit import executors
 
+    add_rows("trace.jit.jit")
     monkeypatch.setitem(executors, "default", executors["eval"])
     minijit.clear_caches()
     yield

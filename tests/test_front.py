@@ -18,9 +18,9 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.jaxcompat.missing import jax_names
-from minijit.run.calls import progress
 from minijit.trace.base.config import config
 from minijit.trace.base.errors import PACKAGE
+from minijit.trace.jit import progress
 
 pytestmark = pytest.mark.chapter(25)
 

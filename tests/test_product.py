@@ -12,6 +12,7 @@ from product import (
 )
 
 from minijit import clear_caches
+from minijit.trace.base.demand import add_rows
 from minijit.trace.jit import jit as jit_module
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
@@ -22,6 +23,7 @@ def backend(request, monkeypatch):
     """Jitted functions run on the executor that the test names."""
     clear_caches()
     executors = jit_module.executors
+    add_rows("trace.jit.jit")
     monkeypatch.setitem(executors, "default", executors[request.param])
     yield
     clear_caches()

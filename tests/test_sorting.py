@@ -5,7 +5,8 @@ import pytest
 from harness import refused
 
 from minijit import disable_jit, jit, lax
-from minijit.ops.sorting import LONG_ROW, sort, top_k, top_k_numpy
+from minijit.ops.lowering.sorting import LONG_ROW
+from minijit.ops.sorting import sort, top_k, top_k_numpy
 from minijit.trace.array import wrap
 
 pytestmark = pytest.mark.chapter(16)

@@ -1,8 +1,8 @@
 """Families of primitives beyond the spine's, each in a file of its own.
 
-A file has its primitives, the functions that apply them, and all their rows: how they
-are evaluated, which shapes they have, how they are linearized, transposed, batched and
-lowered.
+A file has its primitives, the functions that apply them, and their rows: how they are
+evaluated, which shapes they have, how they are linearized, transposed and batched.  How
+they are lowered stands in `lowering/`, which comes with the first compile.
 """
 
 from ..trace.api import calls

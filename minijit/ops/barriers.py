@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compile.lower.walk import Elements, lower_rules
-from ..compile.schedule.shared_loops import barriers
 from ..trace.array import on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
-from ..trace.jaxprs.jaxpr import Var
 from ..trace.primitives import as_array
 from ..trace.trees.pytree import tree_map
 from ..trace.types import Array, ArrayLike
@@ -38,23 +35,6 @@ def barrier_transpose(ct, x):
 linearize_rules |= {optimization_barrier_p: barrier_lin}
 transpose_rules |= adding({optimization_barrier_p: barrier_transpose})
 batch_rules |= elementwise(optimization_barrier_p)
-
-
-class Barrier(Elements):
-    """The row of a barrier: its operand is stored, and its result is that."""
-
-    def lower(self, walk, eqn):
-        operand, = eqn.invars
-        super().lower(walk, eqn)
-        if isinstance(operand, Var) and operand in walk.made_by:
-            walk.stored.setdefault(operand, ("barrier", "a barrier reads it"))
-            for indices in walk.readers[operand].values():
-                # An index of no group: none that reads it may store it, too.
-                indices[None] = None
-
-
-lower_rules |= {optimization_barrier_p: Barrier(lambda out, index, x: x[index], 0)}
-barriers[optimization_barrier_p] = "barrier"
 
 
 def optimization_barrier(operand: ArrayLike, /) -> Array:

@@ -13,12 +13,10 @@ import enum
 import functools
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..compile.simplify.folding import inline_rules
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -26,7 +24,6 @@ from ..trace.slicing import index_in_dim
 from ..trace.types import Array, ArrayLike, DTypeLike
 from ..transform.batching.vmap import batch_rules, move_axis
 from ..transform.derivatives.linearize import constant, linearize_rules
-from ..transform.pieces import jaxpr_of
 from . import bits as bit_ops
 from .host_calls import io_callback
 from .prng import (
@@ -174,17 +171,10 @@ def generator_batch(lanes, axes, states, *, shape, dtype, algorithm):
     return [lax.concatenate([lax.expand_dims(new, (0,)), rest], 0), bits], [0, 0]
 
 
-def as_program(**params):
-    """The jaxpr of what a generator means."""
-    state = ShapedArray((4,), UINT32)
-    return jaxpr_of(partial(generate, **params), [state], "rng_bit_generator")
-
-
 shape_rules |= {rng_bit_generator_p: generator_shape}
 eval_rules |= {rng_bit_generator_p: generate}
 linearize_rules |= constant(rng_bit_generator_p)
 batch_rules |= {rng_bit_generator_p: generator_batch}
-inline_rules |= {rng_bit_generator_p: as_program}
 
 
 def rng_bit_generator(

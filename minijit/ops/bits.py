@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compile.loops.expressions import Const, op
-from ..compile.lower.elements import affine, one_operation
-from ..compile.lower.walk import Elements, lower_rules
-from ..compile.simplify import exact_rules, folding as simplify
 from ..trace import dtypes
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -216,48 +212,3 @@ linearize_rules |= linearize.constant(*shifts, *counts, bitcast_convert_type_p)
 
 # The last axis may be split or joined.
 batch_rules |= batching.elementwise(*shifts, *counts) | in_front(bitcast_convert_type_p)
-
-
-def word_of(dtype):
-    """The unsigned integer dtype of a dtype's width."""
-    return np.dtype(f"uint{8 * dtype.itemsize}")
-
-
-def shift_right(bits, distance):
-    """Unsigned bits moved to the right by a known distance or an expression."""
-    if isinstance(distance, int):
-        distance = Const(distance, bits.dtype)
-    return op("shift_right_logical", bits, distance)
-
-
-def bitcast_lower(out, index, x, *, new_dtype):
-    """The same bits; a wider element is made of parts, the lowest ones first."""
-    old, new = x.dtype, new_dtype
-    if old.itemsize == new.itemsize:
-        return x[index] if old == new else op("bitcast", x[index], dtype=new)
-    wide = word_of(max(old, new, key=lambda dtype: dtype.itemsize))
-    width = 8 * min(old.itemsize, new.itemsize)
-    if old.itemsize > new.itemsize:
-        distance = op("convert", affine(index[-1], width, 0), dtype=wide)
-        part = shift_right(op("bitcast", x[index[:-1]], dtype=wide), distance)
-        return op("bitcast", op("convert", part, dtype=word_of(new)), dtype=new)
-    whole = Const(0, wide)
-    for i in range(x.shape[-1]):
-        part = op("bitcast", x[(*index, i)], dtype=word_of(old))
-        part = op("convert", part, dtype=wide)
-        part = op("shift_left", part, Const(i * width, wide))
-        whole = op("or", whole, part)
-    return op("bitcast", whole, dtype=new)
-
-
-lower_rules |= {p: one_operation(p.name) for p in (*shifts, *counts)}
-lower_rules |= {bitcast_convert_type_p: Elements(bitcast_lower)}
-
-
-def neutral_shift(s, out, x, y):
-    """x << 0 and x >> 0 are x."""
-    return x if exact_rules.holds_bits(s, y, 0) else None
-
-
-simplify.elementwise |= {*shifts}
-simplify.rules |= {p: [neutral_shift] for p in shifts}

@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compile.loops.expressions import op
-from ..compile.lower.elements import one_operation
-from ..compile.lower.walk import Elements, lower_rules
-from ..compile.simplify import folding as simplify
 from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -98,31 +94,3 @@ transpose_rules |= adding({
     conj_p: conj_transpose,
 })
 batch_rules |= batching.elementwise(real_p, imag_p, complex_p, conj_p)
-
-
-def conj_lower(out, index, x, *, input_dtype):
-    z = op("convert", x[index], dtype=out.dtype)
-    return z if input_dtype.kind != "c" else op("conj", z)
-
-
-lower_rules |= {p: one_operation(p.name, 0) for p in (real_p, imag_p, complex_p)}
-lower_rules |= {conj_p: Elements(conj_lower)}
-
-
-def part_put_in(s, z, i):
-    """The real or the imaginary part of a number put together from parts."""
-    eqn = s.maker(z, complex_p)
-    return eqn and eqn.invars[i]
-
-
-def part_of_conj(s, z):
-    """The conjugate of a conjugate."""
-    eqn = s.maker(z, conj_p)
-    return eqn and eqn.invars[0]
-
-
-simplify.rules |= {
-    real_p: [lambda s, out, z: part_put_in(s, z, 0)],
-    imag_p: [lambda s, out, z: part_put_in(s, z, 1)],
-    conj_p: [lambda s, out, z, **params: part_of_conj(s, z)],
-}

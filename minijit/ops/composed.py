@@ -38,8 +38,6 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.lower.assembly import expanded
-from ..compile.lower.calls import runs_uncompiled
 from ..trace import dtypes, primitives as prim, slicing
 from ..trace.api.calls import ELEMENTS, MANY, passing
 from ..trace.arguments import TraceInfo, function_source
@@ -310,6 +308,9 @@ def of_large(primitive, avals, params, function):
     results = bind if several else lambda *xs: [bind(*xs)]
     closed = jaxpr_of(results, avals, primitive.name)
     eqn, = closed.jaxpr.eqns
+    from ..compile.lower.assembly import expanded
+    from ..compile.lower.calls import runs_uncompiled
+
     lowered = expanded(closed.jaxpr).eqns
     if is_view(eqn) or any(map(runs_uncompiled, lowered)) or config.fast_math:
         return function

@@ -15,11 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile.loops.expressions import Const, as_index, op
-from ..compile.loops.scalars import BOOL, wide_dtype
-from ..compile.lower.choices import both, undilated
-from ..compile.lower.elements import affine, total_over
-from ..compile.lower.walk import lower_rules, new_axis
 from ..trace import dtypes, primitives as lax, slicing
 from ..trace.array import aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -35,7 +30,7 @@ from ..transform.derivatives.linear_functions import bilinear
 from ..transform.derivatives.linearize import bilinear_rule, linearize_rules
 from ..transform.derivatives.transpose import adding, is_linear, transpose_rules
 from .windows import (
-    Windows, holes_undone, padtype_to_pads, sliding, window_counts,
+    holes_undone, padtype_to_pads, window_counts,
 )
 
 
@@ -482,45 +477,3 @@ def merge_grouped(x, source, target, groups):
 
 
 batch_rules |= {conv_general_dilated_p: conv_batch}
-
-
-def conv_lower(
-    out, index, lhs, rhs, *, dimension_numbers, window_strides, padding, lhs_dilation,
-    rhs_dilation, feature_group_count, batch_group_count, **params,
-):
-    """A sum over features and the kernel's positions, where the input has elements."""
-    lhs_spec, rhs_spec, out_spec = dimension_numbers
-    n, feature, *places = (index[d] for d in out_spec)
-    over = [new_axis(rhs.shape[d], "reduce") for d in rhs_spec[1:]]
-    # In the order of the input's axes, so that neighbours are read one after the other.
-    in_order = [over[i] for i in np.argsort(lhs_spec[1:])]
-    if 0 in lhs.shape or 0 in rhs.shape:
-        return Const(0, out.dtype)
-    channel, *kernel = over
-    inputs, inside = [n, channel], Const(True, BOOL)
-    groups = max(feature_group_count, batch_group_count)
-    group = op("floordiv", feature, as_index(rhs.shape[rhs_spec[0]] // groups))
-    which = 1 if feature_group_count > 1 else 0
-    size = lhs.shape[lhs_spec[which]] // groups
-    inputs[which] = op("add", affine(group, size, 0), inputs[which])
-    for d, (i, k) in enumerate(zip(places, kernel, strict=True)):
-        first = affine(i, window_strides[d], -padding[d][0])
-        place = op("add", first, affine(k, rhs_dilation[d], 0))
-        place, here = undilated(place, lhs.shape[lhs_spec[2 + d]], lhs_dilation[d])
-        inputs.append(place)
-        inside = both(inside, here)
-    wide = wide_dtype(out.dtype)
-    x = op("convert", lhs[permuted(inputs, lhs_spec)], dtype=wide)
-    x = op("select", inside, x, Const(0, wide))
-    weight = op("convert", rhs[permuted([feature, *over], rhs_spec)], dtype=wide)
-    total = total_over("add", in_order, op("mul", x, weight))
-    return op("convert", total, dtype=out.dtype)
-
-
-def permuted(index, spec):
-    """The index that has index[i] at position spec[i]."""
-    return tuple(index[spec.index(d)] for d in range(len(index)))
-
-
-sliding.add(conv_general_dilated_p)
-lower_rules |= {conv_general_dilated_p: Windows(conv_lower, total=True)}

@@ -9,9 +9,6 @@ import math
 
 import numpy as np
 
-from ..compile.lower.elements import compute, one_operation
-from ..compile.lower.walk import Elements, lower_rules
-from ..compile.simplify import folding as simplify
 from ..trace import numpy_values as values, primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -133,9 +130,3 @@ def atanh_factor(x):
 
 
 batch_rules |= batching.elementwise(*curves, atan2_p, rsqrt_p, cbrt_p, square_p)
-
-
-times = lambda out, i, x: compute("mul", x[i], x[i], dtype=out.dtype)
-lower_rules |= {p: one_operation(p.name, 20) for p in (*curves, atan2_p, cbrt_p)}
-lower_rules |= {rsqrt_p: one_operation("rsqrt", 4), square_p: Elements(times)}
-simplify.elementwise |= {exp2_p, expm1_p, log1p_p, tan_p, logistic_p, rsqrt_p, square_p}

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ..compile.lower.walk import fallbacks
 from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.base.demand import extension
 from ..trace.base.errors import HERE
 from ..trace.core import Primitive, eval_rules
 from ..trace.dtypes import to_complex_dtype, to_inexact_dtype
+from ..trace.jaxprs.jaxpr import fallbacks
 from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad

@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ..compile.lower.walk import fallbacks
 from ..trace import dtypes
 from ..trace.arguments import function_name, wraps
 from ..trace.array import ArrayImpl, ShapedArray, shape_rules, to_numpy, wrap
 from ..trace.base.errors import HERE, JaxRuntimeError
 from ..trace.core import Primitive, eval_rules
-from ..trace.jaxprs.jaxpr import effectful
+from ..trace.jaxprs.jaxpr import effectful, fallbacks
 from ..trace.primitives import as_array, expand_dims
 from ..trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..trace.types import PyTree

@@ -19,13 +19,13 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.lower.walk import fallbacks
 from ..trace import primitives as lax
 from ..trace.api import calls
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.base import names as _names
 from ..trace.base.errors import HERE
 from ..trace.core import Primitive, eval_rules
+from ..trace.jaxprs.jaxpr import fallbacks
 from ..trace.numpy_values import real_part
 from ..trace.plans import worth
 from ..trace.shape_checks import check_kind

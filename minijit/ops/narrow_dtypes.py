@@ -12,9 +12,6 @@ be lost, or too much memory taken, without anybody having asked for it.
 import ml_dtypes
 import numpy as np
 
-from ..compile.lower.calls import call_eval
-from ..compile.lower.walk import Statements
-from ..compile.pipeline import row_choosers
 from ..trace import dtypes
 from ..trace.dtypes import ScalarType, class_of, dtype_names, family_of
 from ..trace.jaxprs import parser as jaxpr_parser
@@ -56,20 +53,3 @@ int2 = add_dtype("int2", "signed")
 int4 = add_dtype("int4", "signed")
 uint2 = add_dtype("uint2", "unsigned")
 uint4 = add_dtype("uint4", "unsigned")
-
-stored = {scalar.dtype for scalar in narrow.values()}
-
-
-def on_narrow(eqn):
-    """The row of an equation with numbers of such a dtype, or None."""
-    if stored.isdisjoint(atom.aval.dtype for atom in (*eqn.invars, *eqn.outvars)):
-        return None
-    return Statements(narrow_call)
-
-
-def narrow_call(walk, eqn):
-    """A call of the eval rule."""
-    call_eval(walk, eqn, "numbers of 8 bits and fewer are left to NumPy")
-
-
-row_choosers |= {"on_narrow": on_narrow}

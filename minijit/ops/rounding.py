@@ -12,16 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..compile.loops.expressions import Const, op
-from ..compile.loops.scalars import is_half
-from ..compile.lower.calls import call_eval
-from ..compile.lower.elements import compute, one_operation, widen
-from ..compile.lower.walk import Elements, Statements, lower_rules
-from ..compile.pipeline import row_choosers
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
-from ..trace.dtypes import finfo
 from ..trace.jaxprs.parser import param_types
 from ..trace.primitives import adapt, all_weak, binary, of_one, on_wide, to_bool, unary
 from ..trace.shape_checks import anything, check_kind, check_same_dtypes, real as reals
@@ -31,7 +24,6 @@ from ..transform.batching.vmap import batch_rules, lanes_at
 from ..transform.derivatives import linearize
 from ..transform.derivatives.linearize import add_tangents, linearize_rules, spread
 from ..transform.derivatives.transpose import adding, transpose_rules
-from .bits import shift_right, word_of
 
 ceil_p, round_p = map(Primitive, ["ceil", "round"])
 is_finite_p, nextafter_p = map(Primitive, ["is_finite", "nextafter"])
@@ -213,60 +205,4 @@ batch_rules |= batching.elementwise(
     *(ceil_p, round_p, is_finite_p, nextafter_p, reduce_precision_p),
 )
 batch_rules |= {clamp_p: clamp_batch}
-
-
-def clamp_lower(out, index, low, x, high):
-    least = compute("max", x[index], low.spread(index), dtype=out.dtype)
-    return compute("min", least, high.spread(index), dtype=out.dtype)
-
-
-def round_lower(out, index, x, *, rounding_method):
-    name = "round_even" if rounding_method else "round"
-    return compute(name, x[index], dtype=out.dtype)
-
-
-def reduce_precision_lower(out, index, x, *, exponent_bits, mantissa_bits):
-    """Integer operations on the bits of x: round the mantissa, clip the exponent."""
-    info, word = finfo(out.dtype), word_of(out.dtype)
-    bits = op("bitcast", x[index], dtype=word)
-
-    def const(value):
-        return Const(value, word)
-
-    if drop := max(0, info.nmant - mantissa_bits):
-        odd = op("and", shift_right(bits, drop), const(1))
-        half = op("add", odd, const((1 << drop - 1) - 1))
-        kept = const((1 << info.bits) - (1 << drop))
-        bits = op("and", op("add", bits, half), kept)
-    sign_bit = 1 << info.bits - 1
-    if exponent_bits < info.nexp:
-        sign = op("and", bits, const(sign_bit))
-        exponent = shift_right(op("and", bits, const(sign_bit - 1)), info.nmant)
-        middle, reach = (1 << info.nexp - 1) - 1, (1 << exponent_bits - 1) - 1
-        infinite = op("or", sign, const(((1 << info.nexp) - 1) << info.nmant))
-        too_large = op("gt", exponent, const(middle + reach))
-        too_small = op("le", exponent, const(middle - reach))
-        bits = op("select", too_large, infinite, bits)
-        bits = op("select", too_small, sign, bits)
-    is_nan = op("ne", widen(x[index]), widen(x[index]))
-    return op("select", is_nan, x[index], op("bitcast", bits, dtype=out.dtype))
-
-
-lower_rules |= {p: one_operation(p.name) for p in (ceil_p, is_finite_p, nextafter_p)}
-lower_rules |= {
-    clamp_p: Elements(clamp_lower, 2),
-    round_p: Elements(round_lower),
-    reduce_precision_p: Elements(reduce_precision_lower, 6),
-}
-
-
-def half_nextafter(eqn):
-    """The neighbour of a 16-bit float is none of float32's."""
-    if eqn.primitive is nextafter_p and is_half(eqn.outvars[0].aval.dtype):
-        reason = "the neighbour of a 16-bit float"
-        return Statements(lambda walk, eqn: call_eval(walk, eqn, reason))
-    return None
-
-
-row_choosers |= {"half_nextafter": half_nextafter}
 param_types |= {"RoundingMethod": RoundingMethod}

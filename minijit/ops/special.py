@@ -12,11 +12,10 @@ import math
 
 import numpy as np
 
-from ..compile.lower.elements import one_operation
-from ..compile.lower.walk import fallbacks, lower_rules
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
+from ..trace.jaxprs.jaxpr import fallbacks
 from ..trace.plans import size_of, worth
 from ..trace.primitives import (
     adapt, binary, elementwise, of_one, of_two, on_wide, unary,
@@ -356,7 +355,6 @@ def beta_density(a, b, x):
 
 
 batch_rules |= batching.elementwise(*scalar, *by_scipy)
-lower_rules |= {p: one_operation(p.name, 20) for p in scalar}
 fallbacks |= dict.fromkeys(
     by_scipy, "a special function without a scalar form of its own"
 )

@@ -17,19 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from ..compile.loops.expressions import Const, Reduce, op
-from ..compile.loops.reductions import start_values
-from ..compile.loops.scalars import BOOL, wide_dtype
-from ..compile.lower.choices import both, undilated
-from ..compile.lower.elements import affine, total_over, widen
-from ..compile.lower.walk import Elements, lower_rules, new_axis
-from ..compile.pipeline import expansions
-from ..compile.settings import config
 from ..trace import dtypes, primitives as lax, slicing
 from ..trace.api.calls import underlying
 from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.core import Primitive, Tracer, eval_rules
-from ..trace.jaxprs.jaxpr import Var
 from ..trace.numpy_values import highest, lowest
 from ..trace.primitives import rem
 from ..trace.shape_checks import (
@@ -42,7 +33,6 @@ from ..transform.batching.windows import inserted
 from ..transform.derivatives import linearize
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
-from ..transform.equations import everywhere, written_out
 from . import scatter
 
 reduce_window_sum_p = Primitive("reduce_window_sum")
@@ -163,8 +153,6 @@ by_function = {
     lax.max: reduce_window_max_p,
     lax.min: reduce_window_min_p,
 }
-# Other primitives whose windows move over their first operand.
-sliding: set = set()
 reduced_by = {p: lax.monoids[function] for function, p in by_function.items()}
 
 shape_rules |= {
@@ -450,99 +438,3 @@ def window_batch(primitive, lanes, axes, x, **params):
 
 
 batch_rules |= {p: partial(window_batch, p) for p in reduced_by}
-
-
-def window_lower(name):
-    """The rule of a reduction over windows; what is not there does not count."""
-
-    def rule(
-        out, index, x, *, window_dimensions, window_strides, padding, base_dilation,
-        window_dilation,
-    ):
-        over = tuple(new_axis(n, "reduce") for n in window_dimensions)
-        where, inside = [], Const(True, BOOL)
-        for d, (i, k) in enumerate(zip(index, over, strict=True)):
-            first = affine(i, window_strides[d], -padding[d][0])
-            place = op("add", first, affine(k, window_dilation[d], 0))
-            place, here = undilated(place, x.shape[d], base_dilation[d])
-            where.append(place)
-            inside = both(inside, here)
-        wide = wide_dtype(out.dtype)
-        start, = start_values(Reduce(name, (), (Const(0, wide),)))
-        if 0 in x.shape or 0 in window_dimensions:
-            return op("convert", start, dtype=out.dtype)
-        value = op("select", inside, widen(x[tuple(where)]), start)
-        return op("convert", total_over(name, over, value), dtype=out.dtype)
-
-    return rule
-
-
-class Windows(Elements):
-    """The row of such a reduction: a padded array is one in memory."""
-
-    def lower(self, walk, eqn):
-        atom = eqn.invars[0]
-        made = walk.made_by.get(atom) if isinstance(atom, Var) else None
-        if made and made.primitive is slicing.pad_p:
-            walk.stored.setdefault(atom, ("windows", "windows read it many times"))
-        walk.value(eqn, self)
-
-
-lower_rules |= {
-    p: Windows(window_lower(m.loop), total=True) for p, m in reduced_by.items()
-}
-
-
-def sides_of(eqn):
-    """What an equation's windows do along the axes of the array that they move over:
-    {axis: (its padding, stride, base dilation)}; None if it has no windows."""
-    axes, base = range(eqn.invars[0].aval.ndim), "base_dilation"
-    if eqn.primitive in sliding:
-        axes, base = eqn.params["dimension_numbers"].lhs_spec[2:], "lhs_dilation"
-    elif eqn.primitive not in reduced_by:
-        return None
-    sides = (eqn.params[name] for name in ("padding", "window_strides", base))
-    return dict(zip(axes, zip(*sides, strict=True), strict=True))
-
-
-def in_bounds(eqn):
-    """Windows that hang over, as windows of a padded array, which is stored; or None.
-
-    Whether an element is there would be asked once for each place of a window, and a
-    loop along memory be cut into as many ranges, or into none.  What hangs over along
-    one other axis only is the same for a whole row; and elements that lie apart are not
-    loaded as vectors either way.  The same holds for long sums of a convolution.
-    """
-    if not eqn.invars or not (sides := sides_of(eqn)):
-        return None
-    over = [d for d, (pair, _, _) in sides.items() if any(pair)]
-    last = eqn.invars[0].aval.ndim - 1
-    _, stride, _ = sides.get(last, (None, 1, 1))
-    if stride != 1 or any(base != 1 for _, _, base in sides.values()):
-        return None
-    if over == [d for d in over[:1] if d != last] or not worth_storing(eqn, last, over):
-        return None
-    return written_out(eqn, padded_first, primitive=eqn.primitive, axes=tuple(sides))
-
-
-def worth_storing(eqn, last, over):
-    """Whether a padded array is read so often that it is worth its memory."""
-    if eqn.primitive in reduced_by:
-        return True
-    (_, kernel), (out,) = eqn.invars, eqn.outvars
-    features = kernel.aval.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
-    terms = out.aval.size * kernel.aval.size // max(features, 1)
-    return last in over and terms > config.fusion.small_product
-
-
-def padded_first(x, *others, primitive, axes, padding, **params):
-    """A reduction, or a convolution, over windows of an array with its padding."""
-    name = reduced_by[primitive].loop if primitive in reduced_by else "add"
-    nothing, = start_values(Reduce(name, (), (Const(0, x.dtype),)))
-    pads = dict(zip(axes, padding, strict=True))
-    sides = [(*pads.get(d, (0, 0)), 0) for d in range(x.ndim)]
-    x = pad(x, lax.full((), nothing.value, x.dtype), sides)
-    return primitive.bind(x, *others, padding=((0, 0),) * len(axes), **params)
-
-
-expansions |= {"windows_in_bounds": everywhere(in_bounds)}

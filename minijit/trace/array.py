@@ -11,6 +11,7 @@ function into an eval rule that checks itself against that row.
 """
 
 import math
+import operator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -98,6 +99,8 @@ class ShapedArray:
     shape: tuple
     dtype: np.dtype
     weak_type: bool = False
+    # Of the axes that `vmap` can map.
+    mappable = property(operator.attrgetter("shape"))
 
     @property
     def ndim(self):

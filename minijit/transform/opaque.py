@@ -31,7 +31,7 @@ class Opaque:
         """
         cases = getattr(self, "cases", None)
         within = (self.element,) if cases is None else sum(cases, ())
-        shapes = [getattr(a, "mappable", a.shape) for a in within]
+        shapes = [a.mappable for a in within]
         firsts = {shape[:1] for shape in shapes if shape is not None}
         return firsts.pop() if len(firsts) == 1 else () if firsts else None
 

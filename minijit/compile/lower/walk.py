@@ -18,7 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ...trace.core import find_rule
-from ...trace.jaxprs.jaxpr import Literal, has_effect
+from ...trace.jaxprs.jaxpr import Literal, fallbacks as fallbacks, has_effect
 from ..decisions import noting
 from ..loops.expression_text import question_text
 from ..loops.expressions import Axis, Const, Expr, Load, as_index
@@ -31,8 +31,6 @@ from .inlining import Estimates, first_policy
 
 # {primitive: its row}, an `Elements` or `Statements`.
 lower_rules = {}
-# Primitives that run uncompiled, and why.
-fallbacks = {}
 
 
 @dataclass(frozen=True)

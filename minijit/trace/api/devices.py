@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ..array import ArrayImpl
 from ..base.config import config
+from ..base.demand import add_rows
 from ..core import Array, Tracer, operators
 from ..primitives import as_array
 from .stages import device_put, putters
@@ -92,6 +93,8 @@ def device_of(device):
 def devices(backend: str | None = None) -> list[Device]:
     """All devices of a backend, which is the CPU unless named.  JAX: `jax.devices`."""
     backend = "cpu" if backend is None else backend
+    if backend not in platforms:
+        add_rows("trace.api.devices")
     if backend not in platforms:
         raise RuntimeError(
             f"Unknown backend: {backend!r} requested, but no platforms that are "

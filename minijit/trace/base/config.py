@@ -64,6 +64,7 @@ class Config:
         self.values = {}
         self.docs = {}
         self.defaults = {}
+        self.first = {}
         self.allowed = {}
         self.renamed = {}
         self.changes_traces = []
@@ -93,7 +94,7 @@ class Config:
           changes_calls: while it is set, a call does more than its trace says.
         """
         if name not in self.values:
-            self.values[name] = from_environment(name, default)
+            self.values[name] = self.first[name] = from_environment(name, default)
         self.defaults[name] = default
         self.docs[name] = doc
         self.allowed[name] = allowed
@@ -203,10 +204,10 @@ class Config:
         self.plain_key = self.process_key if plain else None
 
     def make_key(self, values):
-        # Only what differs from its default, so that a flag that is defined later
-        # leaves the keys of earlier traces as they are.
+        # Only what has changed, so that a flag that is defined later, be it set by the
+        # environment, leaves the keys of earlier traces as they are.
         pairs = ((name, values[name]) for name in self.changes_traces)
-        values = tuple(pair for pair in pairs if pair[1] != self.defaults[pair[0]])
+        values = tuple(pair for pair in pairs if pair[1] != self.first[pair[0]])
         with self.making_keys:
             key = self.keys.get(values) or TraceKey(values)
             self.keys[values] = key

@@ -16,13 +16,18 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+
+from .locks import Lock
 
 package = __name__.partition(".")[0]
 
 # The parts of the package that are no modules for users.
-inner_parts = {"trace", "transform", "compile", "run", "ops", "book", "jaxcompat"}
+inner_parts = {
+    "trace", "transform", "compile", "run", "ops", "compiler", "book", "jaxcompat"
+}
 
 # A module -> those that have more rows for its tables; it says `add_rows` itself, when
 # it first needs them.
@@ -45,10 +50,29 @@ def uncollected():
             gc.enable()
 
 
+# Held by the thread that imports the compiler.
+importing = Lock(threading.RLock())
+
+
+def import_compiler(wait=True):
+    """All of the compiler, for a part alone has tables that lack rows.
+
+    Args:
+      wait: for another thread that imports it.  The package of a part that is being
+        imported may not: the other thread may want that part, and wait for this one.
+    """
+    if importing.acquire(blocking=wait):
+        with importing:
+            importing.release()
+            importlib.import_module(f"{package}.compiler")
+
+
 def fetch(place):
     """What "module:name" means, or "module": its name begins after the package's."""
     module, _, name = place.partition(":")
     with uncollected():
+        if module.startswith(("compile", "run")):
+            import_compiler()
         found = importlib.import_module(f"{package}.{module}")
     return getattr(found, name) if name else found
 

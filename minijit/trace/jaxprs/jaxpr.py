@@ -46,6 +46,9 @@ dce_rules = {}
 # Primitives that do something, printing for instance, though nobody needs a result.
 effectful = set()
 
+# Primitives that no compiler compiles, and why: their eval rules are called.
+fallbacks: dict = {}
+
 
 def has_effect(eqn):
     """Whether an equation, or one in the jaxprs it holds, does more than compute."""

@@ -23,6 +23,7 @@ import functools
 from ..arguments import function_name, function_source
 from ..array import is_array_like, shape_rules
 from ..base.config import config
+from ..base.demand import add_rows
 from ..base.turns import Turn, lock, one_at_a_time, turns
 from ..core import BottomTrace, Primitive, Tracer, current, eval_rules, set_trace
 from ..jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr, trace_to_jaxpr
@@ -79,6 +80,7 @@ executors |= {"eval": compile_for_eval, "default": compile_for_eval}
 @one_at_a_time
 def compiled_call(closed, name, executor, pairs=()):
     """What the executor makes of a closed jaxpr, as long as that lives."""
+    add_rows("trace.jit.jit")
     return handing(executors[executor], pairs)(closed, name)
 
 

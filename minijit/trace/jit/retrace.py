@@ -76,7 +76,7 @@ def context_facts(captures):
         facts[place.kind, place.name] = seen(value)
     changed = dict(config.trace_key().values)
     for name in config.changes_traces:
-        facts["config", name] = changed.get(name, config.defaults[name])
+        facts["config", name] = changed.get(name, config.first[name])
     return facts
 
 

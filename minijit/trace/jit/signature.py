@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..arguments import argument_names, leaf_avals, whole_type
 from ..array import ArrayImpl, ShapedArray
+from ..base.demand import add_rows
 from ..base.errors import HERE, leaked_tracer
 from ..core import Tracer, current
 from ..jaxprs.jaxpr import encloses
@@ -119,6 +120,8 @@ def check_options(
     if both:
         raise ValueError(f"arguments cannot be both static and donated: {both}")
     executor = "default" if backend in (None, "cpu") else backend
+    if executor not in executors:
+        add_rows("trace.jit.jit")
     if executor not in executors:
         raise ValueError(f"unknown backend {backend!r}; there are {[*executors]}")
     rest |= {name: bool(rest[name]) for name in ("inline", "keep_unused")}

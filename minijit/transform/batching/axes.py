@@ -65,8 +65,7 @@ def aval_of(x):
 
 def mappable(x):
     """The shape of the axes that can be mapped, which a union or a tape says itself."""
-    aval = aval_of(x)
-    return getattr(aval, "mappable", aval.shape)
+    return aval_of(x).mappable
 
 
 def mapped_axis(x, axis, name):

@@ -14,16 +14,16 @@ import math
 
 import numpy as np
 
-from ..compile.control.obstacles import call_obstacles
-from ..compile.control.region_functions import view_of
-from ..compile.control.regions import Part, call_builders
-from ..compile.loops.buffers import Buffer
-from ..compile.loops.statements import Call
-from ..run.lapack import elsewhere
-from ..run.llvm.engine import share
-from ..run.llvm.target import binding, forever
-from ..trace.numpy_values import real_part
-from .fft import fft_p
+from ...compile.control.obstacles import call_obstacles
+from ...compile.control.region_functions import view_of
+from ...compile.control.regions import Part, call_builders
+from ...compile.loops.buffers import Buffer
+from ...compile.loops.statements import Call
+from ...run.lapack import elsewhere
+from ...run.llvm.engine import share
+from ...run.llvm.target import binding, forever
+from ...trace.numpy_values import real_part
+from ..fft import fft_p
 from .native_linalg import element, finish, loops
 
 # The function of ours: the vectors, a factor, the results, and three sizes and five

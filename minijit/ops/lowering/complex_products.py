@@ -9,12 +9,12 @@ fuse with what is around them.
 
 from functools import partial
 
-from ..compile.lower.factors import is_large
-from ..compile.pipeline import expansions, loop_expansions
-from ..compile.settings import config
-from ..trace import primitives as prim
-from ..transform.equations import everywhere, written_out
-from .complex_numbers import complex_p, imag_p, real_p
+from ...compile.lower.factors import is_large
+from ...compile.pipeline import expansions, loop_expansions
+from ...compile.settings import config
+from ...trace import primitives as prim
+from ...transform.equations import everywhere, written_out
+from ..complex_numbers import complex_p, imag_p, real_p
 
 
 def in_real_products(eqn):

@@ -17,20 +17,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..compile.decisions import loop_rules, noted
-from ..compile.loops.expressions import Const, op
-from ..compile.loops.scalars import BOOL, FLOAT32
-from ..compile.lower.choices import both, undilated
-from ..compile.lower.elements import affine
-from ..compile.lower.factors import large_products
-from ..compile.lower.walk import Elements, lower_rules
-from ..compile.pipeline import expansions
-from ..compile.settings import config
-from ..trace import primitives as prim, slicing
-from ..trace.core import Primitive
-from ..trace.jaxprs.jaxpr import Eqn, Var
-from ..transform.equations import everywhere
-from .convolution import conv_general_dilated_p
+from ...compile.decisions import loop_rules, noted
+from ...compile.loops.expressions import Const, op
+from ...compile.loops.scalars import BOOL, FLOAT32
+from ...compile.lower.choices import both, undilated
+from ...compile.lower.elements import affine
+from ...compile.lower.factors import large_products
+from ...compile.lower.walk import Elements, lower_rules
+from ...compile.pipeline import expansions
+from ...compile.settings import config
+from ...trace import primitives as prim, slicing
+from ...trace.core import Primitive
+from ...trace.jaxprs.jaxpr import Eqn, Var
+from ...transform.equations import everywhere
+from ..convolution import conv_general_dilated_p
 
 patches_p = Primitive("patches")
 # A convolution that gives fewer channels is no product of patches.

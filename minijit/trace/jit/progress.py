@@ -13,11 +13,11 @@ import threading
 import time
 from contextlib import contextmanager
 
-from ...trace.base.config import config
-from ...trace.base.errors import Source
-from ...trace.base.frames import in_library
-from ...trace.base.locks import Lock
-from ...trace.base.turns import fork_locks, turns
+from ..base.config import config
+from ..base.errors import Source
+from ..base.frames import in_library
+from ..base.locks import Lock
+from ..base.turns import fork_locks, turns
 
 test_runners = "PYTEST_VERSION", "PYTEST_CURRENT_TEST"
 in_tests = any(name in os.environ for name in test_runners)

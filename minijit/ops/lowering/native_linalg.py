@@ -16,21 +16,21 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..compile.control.obstacles import call_obstacles, kind_of
-from ..compile.control.region_functions import view_of
-from ..compile.control.regions import Part, RegionBuilder, call_builders
-from ..compile.decisions import loop_rules, noted
-from ..compile.loops.buffers import Buffer
-from ..compile.loops.expressions import Axis, Const, as_index, op
-from ..compile.loops.scalars import BOOL, INDEX
-from ..compile.loops.statements import Call, For, If
-from ..compile.lower.calls import add_call, whole_atom
-from ..compile.lower.walk import Statements
-from ..compile.pipeline import row_choosers
-from ..run.lapack import lapack
-from ..trace.numpy_values import real_part
-from . import linalg
-from .linalg import cholesky_p, lu_p, triangular_solve_p
+from ...compile.control.obstacles import call_obstacles, kind_of
+from ...compile.control.region_functions import view_of
+from ...compile.control.regions import Part, RegionBuilder, call_builders
+from ...compile.decisions import loop_rules, noted
+from ...compile.loops.buffers import Buffer
+from ...compile.loops.expressions import Axis, Const, as_index, op
+from ...compile.loops.scalars import BOOL, INDEX
+from ...compile.loops.statements import Call, For, If
+from ...compile.lower.calls import add_call, whole_atom
+from ...compile.lower.walk import Statements
+from ...compile.pipeline import row_choosers
+from ...run.lapack import lapack
+from ...trace.numpy_values import real_part
+from .. import linalg
+from ..linalg import cholesky_p, lu_p, triangular_solve_p
 
 
 @contextmanager

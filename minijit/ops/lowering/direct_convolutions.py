@@ -20,23 +20,24 @@ import math
 
 import numpy as np
 
-from ..compile.decisions import loop_rules, noted, settings_of_rules
-from ..compile.fuse.fusion import rules
-from ..compile.loops.scalars import FLOAT32
-from ..compile.lower.walk import Elements, lower_rules
-from ..compile.pipeline import expansions
-from ..compile.schedule.register_tiles import tile_of
-from ..compile.schedule.shared_loops import barriers
-from ..compile.schedule.side_by_side import LANES
-from ..compile.settings import config
-from ..trace import primitives as lax, slicing
-from ..trace.core import Primitive
-from ..trace.jaxprs.jaxpr import Var
-from ..transform.equations import everywhere, written_out
-from .barriers import optimization_barrier, optimization_barrier_p
-from .convolution import (
-    ConvDimensionNumbers, conv_general_dilated, conv_general_dilated_p, conv_lower,
+from ...compile.decisions import loop_rules, noted, settings_of_rules
+from ...compile.fuse.fusion import rules
+from ...compile.loops.scalars import FLOAT32
+from ...compile.lower.walk import Elements, lower_rules
+from ...compile.pipeline import expansions
+from ...compile.schedule.register_tiles import tile_of
+from ...compile.schedule.shared_loops import barriers
+from ...compile.schedule.side_by_side import LANES
+from ...compile.settings import config
+from ...trace import primitives as lax, slicing
+from ...trace.core import Primitive
+from ...trace.jaxprs.jaxpr import Var
+from ...transform.equations import everywhere, written_out
+from ..barriers import optimization_barrier, optimization_barrier_p
+from ..convolution import (
+    ConvDimensionNumbers, conv_general_dilated, conv_general_dilated_p,
 )
+from .windows import conv_lower
 
 
 # A convolution with a kernel of more places is no sum of shifted products.

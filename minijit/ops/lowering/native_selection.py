@@ -8,15 +8,15 @@ that, and nothing else is done with them.  In the end the heap is sorted in its 
 
 import numpy as np
 
-from ..compile.control.obstacles import call_obstacles
-from ..compile.control.regions import Part, RegionBuilder, call_builders
-from ..compile.loops.expressions import as_index, op
-from ..compile.loops.scalars import INDEX
-from ..compile.loops.statements import While
-from ..compile.lower.walk import Statements
-from ..compile.pipeline import row_choosers
+from ...compile.control.obstacles import call_obstacles
+from ...compile.control.regions import Part, RegionBuilder, call_builders
+from ...compile.loops.expressions import as_index, op
+from ...compile.loops.scalars import INDEX
+from ...compile.loops.statements import While
+from ...compile.lower.walk import Statements
+from ...compile.pipeline import row_choosers
 from .native_linalg import branch, call_native, element, finish, loop, loops, minus
-from .sorting import largest_p
+from ..sorting import largest_p
 
 
 def plus(x, y):
