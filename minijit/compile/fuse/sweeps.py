@@ -29,7 +29,8 @@ def sweeps_of(body):
     """
     here, loops = Places(body).sweeps()
     return {
-        key: math.ceil(loops.get(key, 0)) + (key in here) for key in here | loops.keys()
+        key: max(round(loops.get(key, 0)) + (key in here), 1)
+        for key in here | loops.keys()
     }
 
 
@@ -70,11 +71,7 @@ class Places:
     def bytes_of(self, key):
         """About how much of an array is touched in one step of the loops around."""
         buffer, whole = key[0], math.prod(key[0].shape)
-        elements = max(
-            math.prod(most_steps(a) for a in free_axes(index) & self.axes)
-            for index in self.touched[key]
-        )
-        return min(elements, whole) * buffer.dtype.itemsize
+        return min(self.run(None, key), whole) * buffer.dtype.itemsize
 
     def footprint(self, block=None):
         """About how many bytes are touched in a step of the loops around a block.
@@ -97,7 +94,9 @@ class Places:
             for key in once | more.keys():
                 times = more.get(key, 0) + (key in once)
                 times *= inside.repeats(key, axis)
-                total[key] += times - (times == 1 and self.is_kept(key, n))
+                times -= times == 1 and self.is_kept(key, n)
+                # A range of a loop that is cut counts by its length.
+                total[key] += times * Fraction(inside.run(axis, key), self.longest(key))
         for arms in self.choices:
             found = [arm.sweeps() for arm in arms]
             here.update(*(once for once, _ in found))
@@ -107,6 +106,18 @@ class Places:
         small = {key for key in total if self.bytes_of(key) <= CACHE // 8}
         total = {key: times for key, times in total.items() if key not in small}
         return here | small, total
+
+    def run(self, axis, key):
+        """Through how many elements of an array a loop over an axis goes, about."""
+        axes = self.axes | {axis}
+        return max(
+            math.prod(most_steps(a) for a in free_axes(index) & axes)
+            for index in self.touched[key]
+        )
+
+    def longest(self, key):
+        """The most elements of an array that one of the loops goes through."""
+        return max(p.run(axis, key) for axis, p in self.loops if key in p.touched)
 
     def is_kept(self, key, n):
         """Whether an earlier loop has read an array, and it is still in the cache."""
