@@ -182,7 +182,12 @@ demand.additions |= {
 _on_demand += "compile.schedule.by_hand:schedule run.report.tuning:tune".split()
 
 # chapter 25
-calls.composed_calls |= {"when repeated": demand.on_demand("ops.composed:Composed")}
+from .transform import pieces
+
+calls.composed_calls |= {
+    "when repeated": demand.on_demand("ops.composed:Composed"),
+    "recorded by": pieces.recording_trace,
+}
 plans.programs |= {"large": demand.on_demand("ops.composed:of_large")}
 _turns.watch = demand.on_demand("trace.jit.progress:watch")
 _of_flags += ["trace.jit.progress"]

@@ -3,6 +3,7 @@
 import gc
 import itertools
 import weakref
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +19,9 @@ from minijit.ops import composed, linalg, scatter
 from minijit.trace import plans
 from minijit.trace.api import calls
 from minijit.trace.core import current
+from minijit.transform import pieces
+from minijit.transform.batching.vmap import BatchTrace
+from minijit.transform.derivatives.linearize import JVPTrace
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -279,6 +283,71 @@ def test_threads_agree(free):
     expected = bits(f(a, a))
     found = in_threads(*[lambda: [bits(f(a, a)) for _ in range(20)]] * 4)
     assert all(b == expected for each in found for b in each)
+
+
+# ---- under transformations outside jit
+
+
+rows, at = jnp.sort(jnp.sin(jnp.arange(24.0)).reshape(4, 6)), jnp.linspace(-1, 1, 5)
+
+
+@pytest.fixture
+def processed(monkeypatch):
+    """The names of what traces of lanes and of tangents are given outside jit."""
+    names = []
+    for kind in (BatchTrace, JVPTrace):
+
+        def process(trace, primitive, args, params, before=kind.process):
+            if pieces.recording_trace(trace) is None:
+                names.append(primitive.name)
+            return before(trace, primitive, args, params)
+
+        monkeypatch.setattr(kind, "process", process)
+    return names
+
+
+@pytest.mark.parametrize("name, call", [
+    ("interp", lambda f, row: f(at, row, row)),
+    ("percentile", lambda f, row: f(row, 30.0)),
+    ("var", lambda f, row: f(row, ddof=1)),
+    ("nanvar", lambda f, row: f(row)),
+    ("corrcoef", lambda f, row: f(row, row)),
+])  # fmt: skip
+def test_a_transformation_takes_a_call_as_a_whole_from_the_first_on(
+    processed, name, call
+):
+    f = fresh(find(jnp, name), name)
+    batched, slopes = mj.vmap(partial(call, f)), mj.vmap(mj.grad(
+        lambda row: jnp.sum(call(f, row))
+    ))
+    found = [(batched(rows), slopes(rows)) for _ in range(3)]
+    assert processed.count("jit") == 3 * (1 + 3)
+    assert {"gather", "sort", "div", "is_nan"}.isdisjoint(processed)
+    assert [bits(x) for x in found] == [bits(found[0])] * 3
+    for values, program in zip(found[0], (batched, slopes), strict=True):
+        np.testing.assert_allclose(values, mj.jit(program)(rows), 1e-4, 1e-4)
+
+
+def test_what_is_exact_is_earned_under_a_transformation(free, processed):
+    f, found = fresh(jnp.searchsorted), []
+    batched = mj.vmap(lambda row: f(row, at))
+    counts = [steps_of(lambda: found.append(bits(batched(rows)))) for _ in range(3)]
+    assert counts[0] > 10 > 2 >= max(counts[1:]) and found == [found[0]] * 3
+    assert processed == ["jit"] * 3
+    expected = [np.searchsorted(row, at) for row in np.asarray(rows)]
+    np.testing.assert_array_equal(batched(rows), expected)
+
+
+def test_other_floats_are_no_other_call_of_a_transformation(processed):
+    f = fresh(jnp.percentile)
+    for q in (1.0, 25.0, 99.0):
+        found = mj.vmap(partial(f, q=q))(rows)
+        np.testing.assert_allclose(found, np.percentile(rows, q, axis=1), 1e-5)
+    own = f.__closure__[[*f.__code__.co_freevars].index("composed")].cell_contents
+    assert processed == ["jit"] * 3 and len(own.calls) == 1
+    # A function that a float's value decides takes its steps by itself.
+    found = mj.vmap(lambda row: jnp.linalg.norm(row, jnp.inf))(rows)
+    np.testing.assert_allclose(found, np.abs(rows).max(1))
 
 
 # ---- the same bits, of all public functions

@@ -233,6 +233,7 @@ loaded = lambda: [m[8:] for m in sys.modules if m.startswith("minijit.")]
 print(*loaded())
 import minijit.lax, minijit.nn, minijit.random
 minijit.vmap(minijit.grad(lambda x: minijit.numpy.sin(x) * x))(minijit.numpy.ones(3))
+minijit.vmap(minijit.numpy.var)(minijit.numpy.ones((3, 3)))
 print(*loaded())
 minijit.grad(minijit.jit(lambda x: (x * x).sum()))(minijit.numpy.ones(3))
 print(*loaded())

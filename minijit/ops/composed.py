@@ -28,8 +28,13 @@ a large array is computed with, they are compiled for the first call, as it take
 more to earn that back; otherwise never.  The same call gives the same digits, however
 often it was made before.
 
-Derivatives and batched functions evaluate primitives by themselves.  `of_large` has the
-same rules for one of those, if an array is large.
+Under `vmap` and `grad` outside jit, a function of more than a few primitives is one
+call, as if it were jitted, from the first one on: the transformation takes it as a
+whole, once for all calls with arrays of these types.  What comes of it is computed by
+the rules above.
+
+Primitives that are evaluated by themselves have a program if an array is large, by the
+same rules: `of_large`.
 """
 
 import math
@@ -44,19 +49,20 @@ from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray, array_classes, known_aval, to_numpy
 from ..trace.base.config import config
 from ..trace.base.errors import left_out
-from ..trace.core import Array, BottomTrace, Primitive, current
+from ..trace.core import Array, BottomTrace, Primitive, Tracer, current
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, Var, last_uses
-from ..trace.jit.jit import jit_p
+from ..trace.jit.jit import executors, jit_p
 from ..trace.jit.stores import Table
 from ..trace.numpy_values import quietly
-from ..trace.plans import has_numpy_dtype, is_large, plan_for, size_of, worth
+from ..trace.plans import LARGE, has_numpy_dtype, is_large, plan_for, size_of, worth
 from ..trace.remembered import is_plain
 from ..trace.trees.pytree import tree_flatten
+from ..transform.batching.vmap import BatchTrace
 from ..transform.closed_jaxprs import drop_dead, trace_closed
 from ..transform.control_flow.branches import cond_p
 from ..transform.control_flow.while_and_scan import scan_p, while_p
 from ..transform.custom.custom_derivatives import custom_jvp_p, custom_vjp_p
-from ..transform.derivatives.linearize import add_any_p
+from ..transform.derivatives.linearize import JVPTrace, add_any_p
 from ..transform.equations import inline_calls
 from ..transform.pieces import compiled, jaxpr_of, loop_traces
 from ..transform.stop_gradient import stop_gradient_p
@@ -96,16 +102,22 @@ class Composed:
         self.calls, self.is_composed = Table(), True
 
     def __call__(self, args, kwargs, is_large):
-        flags = config.plain_key
+        flags, trace = config.plain_key, current.trace
+        transformed = type(trace) is not BottomTrace
         plain = flags is not None and not overrides.values
-        if not plain or type(current.trace) is not BottomTrace:
+        if not plain or transformed and not takes_calls(trace):
             return self.function(*args, **kwargs)
-        arrays, key = [], [flags, *kwargs]
+        arrays, key = [], [flags, transformed, *kwargs]
         for x in (*args, *kwargs.values()):
-            if not describe(x, arrays, key):
+            if not describe(x, arrays, key, transformed):
                 return self.function(*args, **kwargs)
         key = tuple(key)
         known = self.calls.get(key, UNKNOWN)
+        if transformed:
+            if known is UNKNOWN:
+                known = self.call_for(args, kwargs, arrays)
+                self.keep(key, known)
+            return known(arrays) if known else self.function(*args, **kwargs)
         if known is UNKNOWN:
             known = self.known_at_once(args, kwargs, arrays) if is_large else 0
             self.keep(key, known)
@@ -132,6 +144,14 @@ class Composed:
             self.calls.clear()
         self.calls[key] = known
 
+    def call_for(self, args, kwargs, arrays):
+        """A call for a transformation, or None for what has few steps, or no arrays."""
+        closed, tree = self.recorded(args, kwargs, arrays, True)
+        if closed is None or len(inline_calls(closed, with_rules).jaxpr.eqns) <= CALL:
+            return None
+        call = dict(name=self.label, jaxpr=closed, executor="composed")
+        return Recorded(partial(jit_p.bind, **call), tree)
+
     def known_at_once(self, args, kwargs, arrays):
         """Of a call with a large array: its program, or what is known of others."""
         closed, tree = self.recorded(args, kwargs, arrays)
@@ -153,22 +173,8 @@ class Composed:
             return None
         # Rules of derivatives are not asked for here.
         closed = drop_dead(inline_calls(closed, with_rules))
-        first, rest = in_two(closed)
-        if not rest.jaxpr.eqns:
-            return Recorded(self.earned(closed), tree)
-        if len(first.jaxpr.eqns) <= CALL or config.fast_math:
-            run = by_numpy(closed, False)
-        elif run := by_numpy(rest, False):
-            begin, end = self.earned(first), run
-            run = lambda *arrays: end(*begin(*arrays), *arrays)
+        run = in_parts(closed, self.program, False)
         return run and Recorded(run, tree)
-
-    def earned(self, closed):
-        """What computes a closed jaxpr that is exact."""
-        run, eqns = by_numpy(closed, True), closed.jaxpr.eqns
-        if config.fast_math or all(map(is_view, eqns)):
-            return run
-        return Earned(run, lambda: self.program(closed), len(eqns))
 
     def program(self, closed):
         """A closed jaxpr as a compiled function of arrays."""
@@ -176,7 +182,7 @@ class Composed:
             self.wrapper.traces = loop_traces
         return compiled(closed)
 
-    def recorded(self, args, kwargs, arrays):
+    def recorded(self, args, kwargs, arrays, traced=False):
         """A call of arrays of these types: its closed jaxpr, its results' structure.
 
         Two times None for a call that values decide, or whose results are no arrays.
@@ -186,7 +192,7 @@ class Composed:
         def flat(*leaves):
             nonlocal out_tree
             leaves = iter(leaves)
-            given, named = replaced((args, kwargs), leaves)
+            given, named = replaced((args, kwargs), leaves, traced)
             found, out_tree = tree_flatten(self.function(*given, **named))
             if not found or not all(isinstance(x, Array) for x in found):
                 raise TypeError("no arrays")
@@ -198,6 +204,43 @@ class Composed:
         except (TypeError, ValueError, IndexError):
             # Values decide; or the function itself says what is wrong with the call.
             return None, None
+
+
+def compile_composed(closed, name):
+    """The executor of what a transformation made of a public function's call."""
+    closed = drop_dead(inline_calls(closed, with_rules))
+    given = filter(has_numpy_dtype, closed.in_avals)
+    is_large = max(map(size_of, given), default=0) >= LARGE and not config.fast_math
+    if is_large and has_large(closed.jaxpr):
+        return compiled(closed)
+    return in_parts(closed, compiled, True)
+
+
+executors["composed"] = compile_composed
+
+
+def in_parts(closed, program, calls):
+    """A function of arrays: what is exact is earned, and NumPy computes the rest.
+
+    Args:
+      program: what makes a program of a closed jaxpr.
+      calls: whether the rest may call programs; otherwise None if it does.
+    """
+    first, rest = in_two(closed)
+    if not rest.jaxpr.eqns:
+        return earned(closed, program)
+    if len(first.jaxpr.eqns) <= CALL or config.fast_math:
+        return by_numpy(closed, calls)
+    begin, end = earned(first, program), by_numpy(rest, calls)
+    return end and (lambda *arrays: end(*begin(*arrays), *arrays))
+
+
+def earned(closed, program):
+    """What computes a closed jaxpr that is exact."""
+    run, eqns = by_numpy(closed, True), closed.jaxpr.eqns
+    if config.fast_math or all(map(is_view, eqns)):
+        return run
+    return Earned(run, lambda: program(closed), len(eqns))
 
 
 def in_two(closed):
@@ -225,11 +268,11 @@ def in_two(closed):
     return [ClosedJaxpr(half, closed.consts) for half in halves]
 
 
-def by_numpy(closed, exact):
+def by_numpy(closed, calls):
     """A function of arrays that evaluates equation after equation, each by its plan.
 
     What depends on no argument is evaluated here, once.  None if one equation calls a
-    program, which has digits of its own unless all is exact.
+    program, which has digits of its own, unless `calls` says that it may.
     """
     jaxpr, steps = closed.jaxpr, []
     consts = map(to_numpy, closed.consts)
@@ -241,7 +284,7 @@ def by_numpy(closed, exact):
         primitive, params = eqn.primitive, eqn.params
         plan = plan_for(primitive, tuple(x.aval for x in eqn.invars), params)
         if plan is None or primitive.multiple_results:
-            if any(bodies(params.values())) and not exact:
+            if any(bodies(params.values())) and not calls:
                 return None
             function, dtype = by_binding(eqn), None
         else:
@@ -261,7 +304,7 @@ def by_numpy(closed, exact):
 
     def run(*arrays):
         bottom.steps += planned
-        results = quietly(values, [x._value for x in arrays])
+        results = quietly(values, list(map(to_numpy, arrays)))
         return list(map(ArrayImpl, results, avals))
 
     return run
@@ -362,29 +405,45 @@ class Recorded:
         return results[0] if self.is_single else self.tree.unflatten(results)
 
 
-def describe(x, arrays, key):
+def takes_calls(trace):
+    """Whether a trace and those around it take a call as a whole, and do it at once."""
+    while type(trace) in (BatchTrace, JVPTrace):
+        trace = trace.parent
+    return type(trace) is BottomTrace
+
+
+def describe(x, arrays, key, traced=False):
     """Add the arrays in an argument to a list, and what else there is to a key.
 
+    If `traced`, tracers count as arrays, and so do floats, which may be others at each
+    call: of them only the type is known.
     Returns whether nothing is there but arrays, values that compare by what they are,
     and lists, tuples and dicts of those.
     """
     kind = type(x)
-    if is_array(kind):
+    if traced and isinstance(x, Tracer):
+        if type(x.aval) is not ShapedArray:
+            return False
+        arrays.append(x)
+        key += Tracer, x.aval.shape, x.aval.dtype, x.aval.weak_type
+    elif is_array(kind):
         if x._value is None:
             return False
         arrays.append(x)
         key += kind, x.aval.shape, x.aval.dtype, x.aval.weak_type
     elif kind is tuple or kind is list:
         key += kind, len(x)
-        return all(describe(part, arrays, key) for part in x)
+        return all(describe(part, arrays, key, traced) for part in x)
     elif kind is dict:
         key += kind, *x
-        return all(describe(part, arrays, key) for part in x.values())
+        return all(describe(part, arrays, key, traced) for part in x.values())
     elif kind is slice:
         key.append(kind)
-        return describe((x.start, x.stop, x.step), arrays, key)
+        return describe((x.start, x.stop, x.step), arrays, key, traced)
     elif kind is float or kind is complex:
-        key += kind, repr(x)  # 0.0 is not -0.0.
+        if traced:
+            arrays.append(prim.as_array(x))
+        key += kind, None if traced else repr(x)  # 0.0 is not -0.0.
     elif x is ... or is_plain(x) or is_dtype(x):
         key += kind, x
     else:
@@ -404,17 +463,19 @@ def is_dtype(x):
     return type(x) is dtypes.ScalarType
 
 
-def replaced(x, leaves):
-    """An argument with the next of `leaves` for each array in it."""
-    kind = type(x)
-    if is_array(kind):
+def replaced(x, leaves, traced):
+    """An argument with the next of `leaves` for each that `describe` found in it."""
+    kind, within = type(x), partial(replaced, leaves=leaves, traced=traced)
+    if is_array(kind) or isinstance(x, Tracer):
         return next(leaves)
+    if kind is float or kind is complex:
+        return next(leaves) if traced else x
     if kind is tuple or kind is list:
-        return kind(replaced(part, leaves) for part in x)
+        return kind(map(within, x))
     if kind is dict:
-        return {name: replaced(part, leaves) for name, part in x.items()}
+        return {name: within(part) for name, part in x.items()}
     if kind is slice:
-        return slice(*replaced((x.start, x.stop, x.step), leaves))
+        return slice(*within((x.start, x.stop, x.step)))
     return x
 
 

@@ -101,9 +101,8 @@ def checked(function, avals, info):
     return recorded
 
 
-def recording_trace():
-    """The innermost trace around us that records, or None: what is outside jit."""
-    trace = current_trace()
+def recording_trace(trace):
+    """The innermost trace that records, from one on, or None: what is outside jit."""
     while trace is not None and not isinstance(trace, JaxprTrace):
         trace = trace.parent
     return trace
@@ -126,7 +125,7 @@ class Recording:
 
     def __init__(self, fun, kind, avals, tree, written):
         self.key = self.found = None
-        around = recording_trace()
+        around = recording_trace(current_trace())
         self.arrays = around.info.arrays_stay if around else ()
         if type(fun) is not FunctionType:
             return

@@ -35,7 +35,7 @@ from ..base import names as _names
 from ..base.demand import add_rows
 from ..base.errors import PACKAGE, at_line, left_out, text_of, user_source
 from ..base.frames import in_library, leave_out_frames
-from ..core import Array, Tracer, current
+from ..core import Array, BottomTrace, Tracer, current
 from ..plans import LARGE
 from ..primitives import as_array
 from ..types import Args, Result
@@ -76,9 +76,13 @@ def explaining(function, label, results=False, made_by=None):
                 elif type(x) is tuple:
                     is_large = is_large or is_large_shape(x)
             is_large = is_large or most >= LARGE
-            if is_large and composed is None and ours and composed_calls:
+            trace = current.trace
+            at_once = is_large
+            if type(trace) is not BottomTrace and composed_calls:
+                at_once = is_large or composed_calls["recorded by"](trace) is None
+            if at_once and composed is None and ours and composed_calls:
                 composed = composed_calls["when repeated"](function, call, label)
-            if composed is not None and (is_large or composed.is_composed):
+            if composed is not None and (at_once or composed.is_composed):
                 result = composed(args, kwargs, is_large)
             else:
                 before = bottom.steps
@@ -123,9 +127,9 @@ def is_large_shape(x):
 
 
 # How many primitives make a function a composed one, if its arrays are small, and with
-# how many elements a primitive counts as one more; what calls the function from then
-# on, if there is something: of (function, its wrapper, label) a function of (args,
-# kwargs, whether something is large).
+# how many elements a primitive counts as one more.  If there is something: what calls
+# the function from then on, of (function, its wrapper, label) a function of (args,
+# kwargs, whether something is large); and which trace around a trace records.
 MANY, ELEMENTS = 2, 4000
 composed_calls: dict = {}
 # The code of what only passes a call on.

@@ -310,16 +310,16 @@ def linearize_jaxpr(closed, nonzero, instantiate):
     return Linearized(forward, linear, sources, tuple(t is not None for t in tangents))
 
 
-def call_rule(nonzero, *args, name, jaxpr, **params):
+def call_rule(nonzero, *args, jaxpr, **params):
     """A call becomes two: one forward, which also returns residuals, one linear."""
     n = len(jaxpr.out_avals)
     parts = linearize_jaxpr(jaxpr, nonzero, (False,) * n)
-    outs = jit_p.bind(*args, name=name, jaxpr=parts.forward)
+    outs = rebind(jit_p, params, parts.forward, args)
     residuals = parts.residuals(args, outs[n:])
 
     def linear(*tangents):
         given = residuals + present(tangents)
-        out = jit_p.bind(*given, name=name, jaxpr=parts.linear)
+        out = rebind(jit_p, params, parts.linear, given)
         return fill(parts.nonzero_out, out)
 
     return outs[:n], linear
