@@ -79,6 +79,15 @@ def test_values(case):
         np.testing.assert_array_equal(got, want)
 
 
+def test_ranges_that_are_one_in_memory_are_one_loop():
+    """Images of 3 colours in their padding: loops of 3 steps took LLVM longest."""
+    f = lambda x: jnp.pad(x * 2, ((1, 1), (1, 1), (0, 0)))
+    kernel, = lower(mj.make_jaxpr(f)(floats(8, 9, 3))).kernels
+    loops = [s for s in statements(arrange(kernel.body)) if isinstance(s, For)]
+    assert {33, 27} <= {s.axis.extent for s in loops}
+    assert not any(s.axis.extent in (9, 11) for s in loops)
+
+
 WHOLE = {
     "a long loop around everything": (lambda x: jnp.concatenate([x, x]), (1 << 15,)),
     "functions of a step alone": (recurrence, (4, 41)),

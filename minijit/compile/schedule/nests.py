@@ -183,7 +183,8 @@ def axes_in_one(axes, body, times):
     asked = free_axes([a.extent for a in loops if isinstance(a.extent, Expr)])
     asked |= {e for e in values if type(e) is Axis}
     # What a step has for itself would become a row of as many.
-    own = any(s.buffer.space == "cache" for s in stores)
+    cached = (s for s in stores if s.buffer.space == "cache")
+    own = any(not stride_along(s, axes[-1]) for s in cached)
     plain = not own and all(type(s) in (Store, For) for s in statements(body))
     plain = plain and any(stride_along(s, axes[-1]) == 1 for s in stores)
     return neighbours(axes, (*stores, *loads), asked) if plain else 1

@@ -50,7 +50,9 @@ from .cut_points import (
     changes, comparisons, cut_points, is_function, is_given, place_of, saves_time,
 )
 from .machine import Machine
-from .nests import Renamer, count_of, in_nests, loop_over, split, strides_of
+from .nests import (
+    FEW, Renamer, count_of, in_nests, loop_over, split, strides_of, with_rows,
+)
 from .row_totals import outer_totals
 from .weights import instructions_of
 
@@ -286,7 +288,8 @@ def in_ranges(body, outermost=True):
         # In a range of this loop there may be nothing left to cut those within for.
         for part in ranges(stmt, outermost):
             result.append(For(part.axis, in_ranges(part.body, False)))
-    return tuple(result)
+    # Where nothing is asked any more, memory may go through several as through one.
+    return with_rows(tuple(result), FEW) if outermost else tuple(result)
 
 
 def ranges(loop, outermost):
