@@ -91,7 +91,10 @@ def calls(name):
             exponents = rng.integers(-30, 30, 200)
             with np.errstate(over="ignore"):
                 x = (rng.standard_normal(200) * 10.0**exponents).astype(dtype)
-            x = np.concatenate([x, edge_values("round", dtype)])
+            # In the middle between two numbers of 0, 3, 7 and 10 bits, and beside it.
+            ties = (1 + 2.0 ** -np.array([1, 4, 8, 11])).astype(dtype)
+            beside = [np.nextafter(ties, ties.dtype.type(k)) for k in (0, 2)]
+            x = np.concatenate([x, edge_values("round", dtype), ties, *beside])
             for exponent, mantissa in [(1, 0), (4, 3), (5, 10), (8, 7), (8, 23)]:
                 yield [x], {"exponent_bits": exponent, "mantissa_bits": mantissa}
         return

@@ -25,6 +25,9 @@ def pictures(module):
         given = (4, 8, 3), (0, 1), scale, shift
         for method in "linear", "cubic-pytorch":
             found[method] = module.scale_and_translate(photo, *given, method, False)
+        # The middle of the last pixel is on the edge of the old ones.
+        edge = (9, 6, 3), (0,), np.float32([1]), np.float32([0.5]), "linear", False
+        found["edge"] = module.scale_and_translate(photo, *edge)
         return found
 
     return all_of_them

@@ -648,6 +648,8 @@ def test_primitives_may_have_their_rules_as_methods():
     doubled = Doubled("doubled")
     assert doubled.bind(3.0) == 6.0
     assert mj.jit(lambda x: doubled.bind(x) + 1)(3.0) == 7.0
+    ad.primitive_jvps[doubled] = lambda xs, ts: (doubled.bind(*xs), 2 * ts[0])
+    assert mj.value_and_grad(doubled.bind)(3.0) == (6.0, 2.0)
 
     class Both(jex.Primitive):
         multiple_results = True
