@@ -114,7 +114,8 @@ def decoder(aval, columns):
     if isinstance(aval, Union):
         positions = [columns.pop(0) for _ in aval.cases]
         return union_decoder(aval, positions, columns)
-    rows = columns.pop(0).view(aval.dtype).reshape(-1, *aval.shape)
+    column = columns.pop(0)
+    rows = column.view(aval.dtype).reshape(len(column), *aval.shape)
     return lambda i: wrap_like(rows[i])
 
 
