@@ -15,17 +15,18 @@ pytestmark = [pytest.mark.chapter(16), pytest.mark.oracle]
 SAMPLES = [("odd", 0, 12), ("real", 0, 5), ("idioms", 0, 6)]
 
 
-def judged(mode, seed, count):
-    from tests.fuzz.judge import Judge
+def judged(mode, seed, count, any_way=False):
+    from tests.fuzz.judge import Judge, in_any_way
     from tests.fuzz.programs import draw
 
-    judge, right = Judge(), 0
+    judge, right = Judge(jit=in_any_way if any_way else None), 0
     for index in range(count):
         program = draw(mode, seed, index)
         try:
             right += bool(judge(program))
         except Exception as error:
             where = f"python -m tests.fuzz --only {program.name}"
+            where += " --any-way" * any_way
             raise AssertionError(f"{where}\n{program.text}") from error
     return right, judge.calls
 
@@ -39,9 +40,10 @@ def test_a_fixed_sample(mode, seed, count):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_fresh_sample():
+@pytest.mark.parametrize("any_way", [False, True])
+def test_a_fresh_sample(any_way):
     """Its seed is in the message: it names the program, and prints it."""
-    assert judged("odd", int.from_bytes(os.urandom(3), "big"), 6)[0] >= 3
+    assert judged("odd", int.from_bytes(os.urandom(3), "big"), 6, any_way)[0] >= 3
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -3,6 +3,7 @@
     python -m tests.fuzz --count 500 --budget 300 [--seed 1] [--mode odd] [--first 0]
     python -m tests.fuzz --show real:1:17        # the program's text, to be pasted
     python -m tests.fuzz --only real:1:17        # judge that one
+    python -m tests.fuzz --any-way               # whatever its loops cost
 
 A worker judges one program after the other; where it dies, or takes longer than
 `--limit` seconds, that is reported and another worker goes on.
@@ -26,12 +27,12 @@ from tests.fuzz.programs import MODES, draw
 ASKED = 4
 
 
-def work(mode, seed, first, count):
+def work(mode, seed, first, count, any_way):
     """Judge programs, and say of each what came of it."""
-    from tests.fuzz.judge import Judge, Wrong
+    from tests.fuzz.judge import Judge, Wrong, in_any_way
 
     warnings.simplefilter("ignore")  # Of what is drawn, some is bad style.
-    judge = Judge()
+    judge = Judge(jit=in_any_way if any_way else None)
     for index in range(first, first + count):
         program = draw(mode, seed, index)
         print(f"begin {index}", flush=True)
@@ -71,13 +72,14 @@ def jax_fails(name, limit):
     return done.returncode < 0
 
 
-def run(mode, seed, first, count, budget, limit):
+def run(mode, seed, first, count, budget, limit, any_way=False):
     """Judge programs in workers: -> how often each verdict came."""
     verdicts, index, end = Counter(), first, time.monotonic() + budget
     while index < first + count and time.monotonic() < end:
         left = first + count - index
         command = [sys.executable, "-m", "tests.fuzz", "--mode", mode, "--worker"]
         command += ["--seed", str(seed), "--first", str(index), "--count", str(left)]
+        command += ["--any-way"] * any_way
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         lines, drawing = lines_of(worker), True
         while time.monotonic() < end or not drawing:
@@ -117,6 +119,7 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--budget", type=float, default=300, help="seconds")
     parser.add_argument("--limit", type=float, default=60, help="seconds a program")
+    parser.add_argument("--any-way", action="store_true", help="loops at random")
     parser.add_argument("--show")
     parser.add_argument("--only")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -127,19 +130,19 @@ def main():
         program = draw(mode, int(seed), int(index))
         print(program.text)
         if args.only:
-            from tests.fuzz.judge import Judge
+            from tests.fuzz.judge import Judge, in_any_way
 
-            print("right" if Judge()(program) else "refused by jax")
+            judge = Judge(jit=in_any_way if args.any_way else None)
+            print("right" if judge(program) else "refused by jax")
         elif args.theirs:
             from tests.fuzz.judge import theirs
 
             theirs(program)
     elif args.worker:
-        work(args.mode, args.seed, args.first, args.count)
+        work(args.mode, args.seed, args.first, args.count, args.any_way)
     else:
-        found = run(
-            args.mode, args.seed, args.first, args.count, args.budget, args.limit
-        )
+        which = args.mode, args.seed, args.first, args.count
+        found = run(*which, args.budget, args.limit, args.any_way)
         sys.exit(any(kind.isupper() for kind in found))
 
 

@@ -7,6 +7,7 @@ value on the way moves by a unit in the last place or two; or it is not much far
 than jax is from what jax says in 64 bits.
 """
 
+import random
 import threading
 from collections import deque
 
@@ -131,17 +132,27 @@ def theirs(program):
         return leaves(jax.jit(names["run"])(*names["arguments"]))
 
 
+def in_any_way(f):
+    """`f` jitted, each kernel in one of the ways that are proposed for it.
+
+    The price takes few of them: what is wrong with another one, nobody would see.
+    """
+    draw = random.Random(0)
+    return minijit.schedule(f, lambda loops: loops.take(draw.choice([*loops.ways])))
+
+
 class Judge:
     """Compares programs, in one process, one after the other.
 
     Args:
       remembered: how many programs are called again beside those after them.
+      jit: what a program is jitted by, if not by `minijit.jit`.
     """
 
-    def __init__(self, remembered=3):
+    def __init__(self, remembered=3, jit=None):
         import jax
 
-        self.jax, self.calls = jax, 0
+        self.jax, self.jit, self.calls = jax, jit, 0
         self.before, self.kept = deque(maxlen=remembered), deque(maxlen=20)
 
     def __call__(self, program, asked=True):
@@ -155,7 +166,7 @@ class Judge:
         text, x64 = program.text, program.x64
         with self.jax.enable_x64(x64), minijit.enable_x64(x64):
             ours = namespace(text, minijit)
-            run, handed = minijit.jit(ours["run"]), ours["arguments"]
+            run, handed = (self.jit or minijit.jit)(ours["run"]), ours["arguments"]
             found, error = {}, None
             try:
                 found["jit"] = leaves(run(*handed))
