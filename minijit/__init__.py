@@ -86,9 +86,11 @@ from .transform.control_flow import unused_results
 # chapter 12
 from .transform.remat.checkpoint import checkpoint as checkpoint, remat as remat
 from .transform.remat.policies import checkpoint_policies as checkpoint_policies
-from .transform.remat.residual_report import saved_residuals as saved_residuals
 
-_on_demand += "ad_checkpoint custom_batching debug".split()
+_on_demand += """
+    ad_checkpoint custom_batching debug
+    transform.remat.residual_report:saved_residuals
+""".split()
 
 from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
 
@@ -103,8 +105,8 @@ demand.additions |= {"trace.jit.jit": ["compiler"], "trace.base.config": _of_fla
 
 # chapter 16
 _on_demand += """
-    dtypes example_libraries experimental flatten_util image lax memory nn random ref
-    scipy sharding test_util typing
+    dtypes example_libraries experimental flatten_util image lax memory nn
+    ops.host_calls:pure_callback random ref scipy sharding test_util typing
 """.split()
 
 from .trace.dtypes import float0 as float0
@@ -114,7 +116,6 @@ from .trace.api.devices import (
     devices as devices,
 )
 from .numpy.slicing import ds as ds
-from .ops.host_calls import pure_callback as pure_callback
 from . import ops
 from .trace.api import calls
 from .trace import core as _core, plans
@@ -260,8 +261,10 @@ if _typing.TYPE_CHECKING:
         typeof as typeof,
     )
     from .jaxcompat.profiler import live_arrays as live_arrays
+    from .ops.host_calls import pure_callback as pure_callback
     from .run.report.environment import print_environment_info as print_environment_info
     from .run.report.kernel_log import log_kernels as log_kernels, profile as profile
     from .run.report.passes import steps as steps
     from .run.report.stepping import stages as stages
     from .run.report.tuning import tune as tune
+    from .transform.remat.residual_report import saved_residuals as saved_residuals

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..trace import dtypes
+from ..trace.base.demand import on_demand
 from ..trace.types import Array, ArrayLike
 from .arguments import check_arraylike, concrete, static, static_int
 from .contracting import matmul
@@ -17,13 +18,16 @@ from .core import (
 from .creation import vander
 from .editing import trim_zeros
 from .elementwise import where
-from .linalg import eigvals, inv, lstsq
 from .making import arange, concatenate, eye, ones, stack, zeros
 from .rearranging import atleast_1d, roll
 from .reducing import all, argmin, sum
 from .shapes import broadcast_shapes, broadcast_to
 from .signals import convolve
 from .sorting import argsort
+
+eigvals = on_demand("numpy.linalg:eigvals")
+inv = on_demand("numpy.linalg:inv")
+lstsq = on_demand("numpy.linalg:lstsq")
 
 
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:

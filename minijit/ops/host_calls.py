@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..trace import dtypes
+from ..trace.api import calls
 from ..trace.arguments import function_name, wraps
 from ..trace.array import ArrayImpl, ShapedArray, shape_rules, to_numpy, wrap
 from ..trace.base.errors import HERE, JaxRuntimeError
@@ -249,3 +250,6 @@ def io_callback(
     del sharding
     given = result_shape_dtypes, args, kwargs
     return host_call(io_callback_p, callback, *given, ordered=ordered)
+
+
+calls.explain_calls("minijit", globals(), ["pure_callback"])

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -276,7 +276,7 @@ def program(body, primitive, params, rule):
     bind = binding(partial(primitive.bind, **dict(params)))
     bind.__name__ = body.jaxpr.debug.name if body.jaxpr.debug else primitive.name
     source = user_source()
-    at = f"{Path(source.file).name}:{source.line}" if source else "?"
+    at = f"{os.path.basename(source.file)}:{source.line}" if source else "?"
     bind.__qualname__ = f"{heading(body, primitive)} at {at}"
     return where_known(bind, partial(rule, **dict(params)))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...trace.api import calls
 from ...trace.array import aval_of
 from ...trace.base.errors import Source, folded
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
@@ -168,3 +169,6 @@ def uses(jaxpr):
 def print_saved_residuals(fun, *args, **kwargs):
     """Print `saved_residuals` (`jax.ad_checkpoint.print_saved_residuals`)."""
     print(repr(saved_residuals(fun, *args, **kwargs)))
+
+
+calls.explain_calls("minijit", globals(), ["saved_residuals"])
