@@ -692,6 +692,19 @@ def test_totals_of_a_few_are_left_to_llvm(n, strips):
     np.testing.assert_array_equal(f(x), x.max(1))
 
 
+@pytest.mark.chapter(24)
+def test_several_totals_take_shorter_strips():
+    """A product of complex numbers was twice as much text, and a fifth slower."""
+
+    def lanes(dtype):
+        x = np.ones((8, 1000), dtype)
+        text = mj.jit(lambda x: x @ x[0]).lower(x).compile().as_text("llvm")
+        return max(map(int, re.findall(r"alloca <(\d+) x float>", text)))
+
+    # One has at least as many lanes as the longest vectors.
+    assert lanes("complex64") == max(lanes("float32") // 2, 16)
+
+
 @pytest.mark.parametrize("rows, n", [(92, 660), (5, 660)])
 def test_a_loop_is_made_into_few_instructions(rows, n):
     # With all steps that fit into a buffer written out there were 366; and five times

@@ -153,6 +153,8 @@ def strip_of(walker, loop, steps):
     if not any(isinstance(s, For) for s in loop.body):
         register = vector_bytes() // steps.size
         instructions = sum(weight(e)[0] for e in steps.values)
+        # Several totals do not wait for each other.
+        many = max(many // max(len(steps.totals), 1), 1)
         while many > 1 and (
             many * instructions > WRITTEN_OUT
             or not fixed
