@@ -81,7 +81,6 @@ def table_calls(prefix, module, table):
                 yield Call(f"{prefix}.{name}", function, args, kwargs, then)
 
 
-f32, i32 = np.float32, np.int32
 x34 = jnp.arange(12.0).reshape(3, 4)
 v3, m33 = jnp.arange(3.0), jnp.eye(3) * 2.0
 ints = jnp.arange(3)
@@ -108,10 +107,6 @@ def tree_calls():
 
 def sin(x):
     return jnp.sin(x)
-
-
-def square(x):
-    return x * x
 
 
 def total(x):

@@ -2,14 +2,11 @@
 
 import ir_interpreter
 import numpy as np
-from harness import alike
+from harness import alike, program_of
 
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.folding import simplify
-from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
 NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
 
@@ -22,10 +19,6 @@ def convolve(names=NHWC, strides=(1, 1), padding="SAME", **params):
     return lambda x, w: lax.conv_general_dilated(
         x, w, strides, padding, dimension_numbers=names, **params
     )
-
-
-def program_of(f, *args):
-    return lower(simplify(make_jaxpr(f)(*args)))
 
 
 def check(f, *args, place=lambda body: body):

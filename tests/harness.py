@@ -68,6 +68,22 @@ def as_interpreted(f, *args, backend="plain", rtol=1e-5, atol=None):
     alike(found, wanted, rtol=rtol, atol=rtol if atol is None else atol)
 
 
+def program_of(f, *args):
+    """The loops of a function, lowered from its simplified jaxpr."""
+    import minijit as mj
+    from minijit.compile.lower.walk import lower
+    from minijit.compile.simplify.folding import simplify
+
+    return lower(simplify(mj.make_jaxpr(f)(*args)))
+
+
+def fusing(**changes):
+    """A block in which these settings of fusion are others."""
+    from minijit import config
+
+    return config.override("fusion", config.fusion.but(**changes))
+
+
 def check_slopes(function, at, rtol=1e-4):
     """Assert that the slopes of a function of arrays at a place are its values'.
 

@@ -78,7 +78,8 @@ initializer_cases = {
     "variance_scaling": [initialized(1.5, "fan_geo_avg", "normal"),
                          initialized(2, "fan_out", "uniform", (0, 1), 2, (), of=cube)],
     "orthogonal": [initialized(2.0), initialized(column_axis=0)],
-    "delta_orthogonal": [initialized(of=((3, 5, 2, 4),))],
+    "delta_orthogonal": [initialized(of=(shape,)) for shape in
+                         [(3, 2, 4), (3, 5, 2, 4), (1, 3, 3, 2, 2)]],
 }
 initializer_cases["xavier_normal"].append(initialized(in_axis=0, out_axis=1))
 for f in ("glorot_normal", "glorot_uniform", "normal"):

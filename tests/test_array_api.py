@@ -113,7 +113,7 @@ bools, floats, complexes = ["bool"], ["float32", "float64"], ["complex64", "comp
 signed = ["int8", "int16", "int32", "int64"]
 unsigned = ["uint8", "uint16", "uint32", "uint64"]
 integers = signed + unsigned
-inexact, real = floats + complexes, integers + floats
+real = integers + floats
 numeric, every = real + complexes, bools + real + complexes
 
 

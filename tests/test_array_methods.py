@@ -15,11 +15,6 @@ x = np.array([[1.0, -2.0, 3.5], [0.5, 2.0, -1.0]], np.float32)
 y = np.array([2.0, 3.0, -1.0], np.float32)
 j = np.array([3, 1, 2], np.int32)
 
-on_numbers = """
-    add sub mul truediv floordiv mod pow matmul eq ne lt le gt ge
-""".split()
-
-
 def same(got, want):
     """Whether an array has NumPy's shape and values."""
     assert isinstance(got, Array)

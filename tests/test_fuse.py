@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from harness import alike, as_interpreted
+from harness import alike, as_interpreted, fusing, program_of
 from test_lower import check, floats, trace
 
 import minijit as jax
@@ -18,18 +18,13 @@ from minijit.compile.loops.statements import For, Kernel, Store, expressions
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.shared_loops import Part, saved_bytes
 from minijit.compile.settings import Settings
-from minijit.compile.simplify.folding import simplify
 from minijit.trace.base.config import config
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
 
 
-def program(f, *args):
-    return lower(simplify(jax.make_jaxpr(f)(*args)))
-
-
 def kernels(f, *args):
-    return len(program(f, *args).kernels)
+    return len(program_of(f, *args).kernels)
 
 
 def layer_norm(x, axis):
@@ -85,7 +80,7 @@ def by_lanes(x, labels):
 def test_a_loss_of_a_batch_and_its_gradient_are_one_kernel_each(loss):
     x, labels = floats(24, 40), np.array([3, -1, 39, 40] * 6, "int32")
     for f in (loss, jax.grad(loss)):
-        assert len(program(f, x, labels).body) == 1
+        assert len(program_of(f, x, labels).body) == 1
         wanted = jax.jit(f, backend="eval")(x, labels)
         np.testing.assert_allclose(
             jax.jit(f, backend="plain")(x, labels), wanted, 2e-4, 2e-5
@@ -100,7 +95,7 @@ def test_several_totals_over_the_same_rows_are_one_kernel():
         wanted = labels > 3
         return cross_entropy(x, labels), right, (nn.logsumexp(x, 1) * wanted).sum()
 
-    assert len(program(f, x, labels).body) == 1
+    assert len(program_of(f, x, labels).body) == 1
     alike(jax.jit(f, backend="plain")(x, labels), jax.jit(f, backend="eval")(x, labels),
           rtol=1e-5)  # fmt: skip
 
@@ -144,7 +139,7 @@ def test_a_scatter_into_own_rows_keeps_their_order():
         return jax.vmap(row)(x, floats(9, 7), i[:, None] + jnp.arange(3))
 
     x, i = floats(9, 7), np.array([0, 3, 6, 3, 9, -1, 2, 2, 5], "int32")
-    assert len(program(f, x, i).body) < 4 and kernels(g, x, i) == 2
+    assert len(program_of(f, x, i).body) < 4 and kernels(g, x, i) == 2
     for h, y in ((f, x), (g, x), (found, -x), (products, floats(9, 7, 7))):
         found = jax.tree.leaves(jax.jit(h, backend="plain")(y, i))
         alike(found, jax.tree.leaves(h(jnp.array(y), i)), rtol=1e-5)
@@ -152,7 +147,7 @@ def test_a_scatter_into_own_rows_keeps_their_order():
 
 @pytest.mark.parametrize("axis", [1, 0])
 def test_nothing_is_computed_twice(axis):
-    found = program(lambda x: nn.softmax(x, axis=axis), floats(24, 40))
+    found = program_of(lambda x: nn.softmax(x, axis=axis), floats(24, 40))
     inside = postorder(expressions(found.kernels[0].body))
     assert [e.name for e in inside if isinstance(e, Op)].count("exp") == 1
     assert not found.temps
@@ -175,7 +170,7 @@ def test_rows_that_are_too_large_stay_in_memory():
     f = lambda x: nn.softmax(x, axis=-1)
     x = floats(6, 50)
     with config.override("fusion", Settings(row_bytes=100)):
-        found = program(f, x)
+        found = program_of(f, x)
         assert len(found.kernels) == 1 and len(found.temps) == 1
         np.testing.assert_allclose(jax.jit(f)(x), f(x), 1e-5)
 
@@ -184,11 +179,11 @@ def test_what_is_a_row_fits_with_the_others_and_with_the_lanes_beside_it():
     """Rows of 200 bytes; along columns many lanes of each are at work."""
     both = lambda x: share(jnp.exp(x)) * share(jnp.sin(x) ** 3)
     share = lambda x: x / x.sum(1, keepdims=True)
-    with config.override("fusion", config.fusion.but(row_bytes=300)):
-        found = program(both, floats(6, 50))
+    with fusing(row_bytes=300):
+        found = program_of(both, floats(6, 50))
         assert [len(found.kernels), len(found.temps)] == [1, 1]
-    with config.override("fusion", config.fusion.but(row_bytes=1000)):
-        found = program(lambda x: nn.softmax(x, axis=0), floats(50, 64))
+    with fusing(row_bytes=1000):
+        found = program_of(lambda x: nn.softmax(x, axis=0), floats(50, 64))
         assert [len(found.kernels), len(found.temps)] == [1, 1]
 
 
@@ -226,7 +221,7 @@ def test_siblings_that_read_the_same_are_one():
 def test_fusion_may_be_off_for_one_function():
     f = lambda x: nn.softmax(x)
     off, x = jax.fuse(f, enabled=False), floats(5, 9)
-    inner, = program(off, x).calls
+    inner, = program_of(off, x).calls
     assert len(inner.attrs["program"].kernels) == 4
     uses = {
         "jit": lambda f: jax.jit(f),
@@ -263,11 +258,11 @@ def test_a_barrier_forbids():
 
 
 def test_the_ledger_says_yes_and_no():
-    found = program(lambda x: nn.softmax(x), floats(4, 8))
+    found = program_of(lambda x: nn.softmax(x), floats(4, 8))
     rules = [d.rule for d in found.decisions if d.fused and d.rule != "inline"]
     assert rules == ["loops"] * 3 + ["row"]
     x = floats(20, 30)
-    found = program(lambda x: x / x.sum(), x)
+    found = program_of(lambda x: x / x.sum(), x)
     refused = [d for d in found.decisions if not d.fused]
     pairs = [d for d in refused if d.b]
     assert {d.rule for d in pairs} <= {"no nest", "total", "axes"} and pairs
@@ -277,8 +272,8 @@ def test_the_ledger_says_yes_and_no():
 def test_a_cause_stays_where_fusion_says_no_as_well():
     """Why there were two kernels, and why there still are."""
     f = lambda x: jnp.sin(x) * x[:, None]
-    with config.override("fusion", config.fusion.but(most_buffers=1)):
-        found = program(f, floats(10))
+    with fusing(most_buffers=1):
+        found = program_of(f, floats(10))
     cause, = (d for d in found.decisions if d.rule == "recompute")
     still, = (d for d in found.decisions if d.rule == "buffers")
     assert (cause.a[0],) == still.a[0].eqns[1:] and not still.fused
@@ -293,8 +288,8 @@ def test_what_keeps_two_kernels_apart():
     x = floats(200, 300)
     assert kernels(lambda x, y, k: (x * k[:, None], y * k[:, None]), x, x, x[:, 0]) == 2
     many = lambda x: (nn.softmax(x), nn.softmax(x, axis=0))
-    with config.override("fusion", config.fusion.but(most_operations=8)):
-        found = program(many, x)
+    with fusing(most_operations=8):
+        found = program_of(many, x)
     assert "operations" in {d.rule for d in found.decisions}
 
 
@@ -339,7 +334,7 @@ def test_the_text_is_linear_in_the_program(name):
     make, args = chains[name]
     sizes = []
     for steps in (4, 7, 8, 16, 30):
-        found = program(make(steps), *args)
+        found = program_of(make(steps), *args)
         bodies = [expressions(kernel.body) for kernel in found.kernels]
         sizes.append(sum(len(postorder(body)) for body in bodies))
     each = (sizes[2] - sizes[0]) / 4
@@ -386,7 +381,7 @@ def test_fused_is_unfused_on_random_programs(seed):
     args = floats(*shape, seed=seed), floats(*shape, seed=seed + 50)
     closed = trace(lambda x, y: random_program(seed)(x, y), *args)
     found = check(lambda x, y: random_program(seed)(x, y), *args, tolerance=2e-5)
-    with config.override("fusion", config.fusion.but(enabled=False)):
+    with fusing(enabled=False):
         assert len(found.kernels) <= len(lower(closed).kernels)
 
 
@@ -466,7 +461,7 @@ def test_a_plan_does_not_depend_on_addresses(monkeypatch):
         kept.append([object() for _ in range(37 * i % 101)])
         f, args = random_memory.drawn(911421)
         slopes = jax.grad(random_memory.total(f, 12), (0, 1))
-        plans.add(str(lower(simplify(jax.make_jaxpr(slopes)(*args)))))
+        plans.add(str(program_of(slopes, *args)))
     assert len(plans) == 1
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import ir_interpreter
 import numpy as np
 import pytest
-from harness import alike
+from harness import alike, program_of
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -13,11 +13,8 @@ from minijit import lax
 from minijit.compile.lower.matrix_products import (
     Line, Plan, call_views, is_matrix, merged,
 )
-from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.folding import simplify
 from minijit.trace import primitives as prim
 from minijit.trace.base.config import config
-from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
 pytestmark = pytest.mark.chapter(18)
 rng = np.random.default_rng(0)
@@ -36,13 +33,9 @@ def small_products_are_calls(request):
         yield
 
 
-def lowered(f, *args):
-    return lower(simplify(make_jaxpr(f)(*args)))
-
-
 def check(f, *args):
     """The program of a function, once it is right; its numbers are small integers."""
-    program = lowered(f, *args)
+    program = program_of(f, *args)
     alike(ir_interpreter.run(program, *args), mj.jit(f, backend="eval")(*args))
     return program
 
@@ -177,7 +170,7 @@ def test_small_products_and_vectors_are_loops():
     # Three copies of an image were a call for each row: 1.6 of JAX's time, now .3.
     outer, three = lambda a, v: a @ v + 1, floats(1, 3)
     check(outer, floats(30, 25, 1), three)
-    assert counts(lowered(outer, floats(300, 250, 1), three)) == (0, 1)
+    assert counts(program_of(outer, floats(300, 250, 1), three)) == (0, 1)
 
 
 def test_products_through_layout_operations():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from harness import alike
+from harness import alike, program_of
 from ir_interpreter import run
 
 import minijit as mj
@@ -15,7 +15,6 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.nests import in_long_rows
 from minijit.compile.schedule.place import place
 from minijit.compile.schedule.placing_rules import arrange
-from minijit.compile.simplify.folding import simplify
 from minijit.run.llvm.engine import optimised
 from minijit.run.llvm.kernels import KernelText, module_text
 
@@ -27,7 +26,7 @@ def numbers(*shape):
 
 
 def kernels_of(f, *args):
-    return lower(simplify(mj.make_jaxpr(f)(*args))).kernels
+    return program_of(f, *args).kernels
 
 
 def extents(body):

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import alike, as_interpreted, profiled, refused
+from harness import alike, as_interpreted, profiled, program_of, refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -305,7 +305,7 @@ def test_a_long_total_of_a_few_rows_is_one_loop():
     draw, sizes = mj.vmap(mj.vmap(lambda key: random.gamma(key, 2.0))), []
     for rows in (6, 20):
         keys = random.split(random.key(0), (rows, 56))
-        program = with_regions(lower(simplify(mj.make_jaxpr(draw)(keys))))
+        program = with_regions(program_of(draw, keys))
         sizes.append(sum(1 for _ in statements(program.body)))
     # Rows that are written out take 2.5 times as many statements.
     assert sizes[0] < 1.1 * sizes[1]
@@ -714,7 +714,7 @@ def test_a_region_arranges_each_of_its_kernels_once(monkeypatch):
     step = lambda c, row: (jnp.tanh(c * 0.5 + row), c.sum())
     scan = mj.vmap(lambda x, v: lax.scan(step, v, x)[1])
     args = np.ones((32, 571, 5), "f2"), np.ones((32, 5), "f2")
-    program = lower(simplify(mj.make_jaxpr(scan)(*args)))
+    program = program_of(scan, *args)
     asked.clear()
     with_regions(program)
     assert len(asked) == len(set(map(id, asked))) > 0
@@ -753,7 +753,7 @@ def test_the_first_lane_of_a_branch_is_looked_for_once():
 
     x = np.random.default_rng(0).normal(size=(4, 60, 30)).astype("f4")
     f = mj.vmap(mj.vmap(choose))
-    program = with_regions(lower(simplify(mj.make_jaxpr(f)(x))))
+    program = with_regions(program_of(f, x))
     plain = [k.body for k in program.kernels if not isinstance(k, Region)]
     assert sum(work(placed(body)) for body in plain) < 40 * x.size
     chosen = x.argmax(-1, keepdims=True) > 3

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from harness import alike
+from harness import alike, fusing, program_of
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -23,7 +23,6 @@ from minijit.compile.schedule import panels
 from minijit.compile.schedule.nests import steps_of, strides_of
 from minijit.compile.schedule.place import place
 from minijit.compile.schedule.placing_rules import arrange
-from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import load, loaders
 
 pytestmark = pytest.mark.chapter(18)
@@ -32,14 +31,10 @@ F32 = np.dtype("float32")
 rng = np.random.default_rng(0)
 
 
-def settings(**changes):
-    return mj.config.override("fusion", mj.config.fusion.but(**changes))
-
-
 @pytest.fixture
 def small_tiles():
     """Whatever can be turned is, in tiles of a few blocks: so there are several."""
-    with settings(panel_from=0, panel_row=128, panel_read=128):
+    with fusing(panel_from=0, panel_row=128, panel_read=128):
         yield
 
 
@@ -173,7 +168,7 @@ def test_dtypes(dtype, shape, small_tiles):
      {"panel_from": 0}),
 ])  # fmt: skip
 def test_what_stays_as_it_was_says_why(f, shape, rule, changes):
-    with settings(**changes):
+    with fusing(**changes):
         program = lowered(f, numbers(shape))
         assert not panels_in(program)
         found = [d for k in program.kernels for d in decisions_about(k, arrange)]
@@ -182,7 +177,7 @@ def test_what_stays_as_it_was_says_why(f, shape, rule, changes):
 
 
 def test_the_ledger_says_what_goes_through_panels():
-    with settings(panel_from=0):
+    with fusing(panel_from=0):
         kernel, = lowered(lambda x: x.T * 2, numbers((64, 64))).kernels
         decision, = decisions_about(kernel, arrange)
     assert decision.fused and decision.rule == "panels"
@@ -229,7 +224,7 @@ def test_a_panel_is_a_quarter_of_a_cache():
     x = mj.ShapeDtypeStruct((64, 1024, 512), "float32")
     f = lambda x: [jnp.swapaxes(g(x), 1, 2) for g in (mj.nn.silu, jnp.exp, jnp.sin)]
     for size, row in ((1 << 25, 64), (1 << 30, 1024)):
-        with settings(stream_bytes=size):
+        with fusing(stream_bytes=size):
             panel, = panels_in(lowered(f, x))
         assert panel.nbytes <= 1.1 * mj.config.fusion.row_bytes
         assert row <= panel.shape[1] < 1.5 * row
@@ -242,7 +237,7 @@ def test_what_goes_past_the_caches_is_read_in_long_runs(straight, axis):
         return [pair[n >= straight] for n, pair in enumerate(pairs)]
 
     x = mj.ShapeDtypeStruct((1024, 512), "float32")
-    with settings(stream_bytes=0):
+    with fusing(stream_bytes=0):
         program = lowered(f, x)
         kernel, = program.kernels
         found = {d.rule: d for d in decisions_about(kernel, arrange)}
@@ -288,7 +283,7 @@ def test_blocks_are_turned_in_registers():
     from minijit.run.llvm.target import vector_bytes
 
     x = numbers((64, 64))
-    with settings(panel_from=0):
+    with fusing(panel_from=0):
         text = mj.jit(lambda x: x.T).lower(x).compile().as_text("llvm")
     n = {16: 8, 32: 8, 64: 16}[vector_bytes()]
     assert text.count("shufflevector") == n * math.log2(n)
@@ -308,7 +303,7 @@ def test_large_results_go_past_the_caches(shape, dtype, whole, streams):
 
     x = numbers(shape, dtype)
     for size, count in ((0, streams), (1 << 25, 0)):
-        with mj.enable_x64(True), settings(panel_from=0, stream_bytes=size):
+        with mj.enable_x64(True), fusing(panel_from=0, stream_bytes=size):
             program = lowered(lambda x: (jnp.swapaxes(x, 0, 1) * 2, x + 1), x)
             agree(program, [x], [np.swapaxes(x, 0, 1) * 2, x + 1])
             kernel, = program.kernels
@@ -355,6 +350,6 @@ def test_digits_of_a_number_that_several_axes_make_are_loops(name):
     compiled = mj.jit(lambda x: f(jnp, x)).lower(x).compile()
     assert not re.search("[us](div|rem) i64", compiled.as_text("llvm"))
     np.testing.assert_array_equal(compiled(x), f(np, x))
-    program = lower(simplify(mj.make_jaxpr(lambda x: f(jnp, x))(x)))
+    program = program_of(lambda x: f(jnp, x), x)
     kernel, = program.kernels
     assert is_parallel(arrange(kernel.body))

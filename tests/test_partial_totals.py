@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import fusing
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -16,15 +17,11 @@ pytestmark = pytest.mark.chapter(24)
 rng = np.random.default_rng(0)
 
 
-def settings(**changes):
-    return mj.config.override("fusion", mj.config.fusion.but(**changes))
-
-
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of few numbers, so that small totals have several."""
     monkeypatch.setitem(mj.config.values, "thread_time", 0)
-    with settings(part_total=100, shortest_part=16):
+    with fusing(part_total=100, shortest_part=16):
         yield
 
 

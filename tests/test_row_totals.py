@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from harness import alike
+from harness import alike, program_of
 from test_lower import floats
 
 import minijit as mj
@@ -11,8 +11,6 @@ from minijit import lax, nn
 from minijit.compile.loops.expressions import Op
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import expressions
-from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.folding import simplify
 from minijit.trace.base.config import config
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
@@ -68,10 +66,6 @@ def batch(n=24, classes=10):
     return floats(n, classes), np.arange(n, dtype="i4") % classes, floats(n) > 0
 
 
-def program(f, *args):
-    return lower(simplify(mj.make_jaxpr(f)(*args)))
-
-
 def agree(f, args, backend="plain", tolerance=1e-5):
     found = mj.tree.leaves(mj.jit(f, backend=backend)(*args))
     wanted = mj.tree.leaves(mj.jit(f, backend="eval")(*args))
@@ -84,15 +78,15 @@ def agree(f, args, backend="plain", tolerance=1e-5):
 def test_a_loss_is_one_kernel_and_so_are_its_value_and_gradient(rows):
     f, args = mean(rows), batch()
     for g in (f, mj.value_and_grad(f)):
-        assert len(program(g, *args).body) == 1
+        assert len(program_of(g, *args).body) == 1
         agree(g, args, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("rows", of_rows)
 def test_a_loss_of_some_rows_waits_only_for_their_number(rows):
     f, args = mean_of_some(rows), batch()
-    assert len(program(f, *args).body) == 1
-    assert len(program(mj.value_and_grad(f), *args).body) == 2
+    assert len(program_of(f, *args).body) == 1
+    assert len(program_of(mj.value_and_grad(f), *args).body) == 2
     agree(mj.value_and_grad(f), args, tolerance=1e-4)
 
 
@@ -103,12 +97,12 @@ def test_a_loss_and_its_accuracy():
         return loss, (right.sum() / mask.sum(), right.any())
 
     g = mj.value_and_grad(f, has_aux=True)
-    assert len(program(g, *batch()).body) == 2
+    assert len(program_of(g, *batch()).body) == 2
     agree(g, batch(), tolerance=1e-4)
 
 
 def test_nothing_is_computed_twice():
-    found, = program(mj.value_and_grad(mean(picked)), *batch()).body
+    found, = program_of(mj.value_and_grad(mean(picked)), *batch()).body
     names = [e.name for e in postorder(expressions(found.body)) if isinstance(e, Op)]
     assert names.count("exp") == names.count("log") == 1
 
@@ -120,7 +114,7 @@ def test_totals_of_all_elements_and_of_several_axes():
 
     for shape in ((5, 7, 9), (315,), (1, 315), (315, 1), (3, 105, 1)):
         x = floats(*shape)
-        assert len(program(f, x).body) == 1
+        assert len(program_of(f, x).body) == 1
         agree(f, (x,))
 
 
@@ -133,16 +127,16 @@ def test_totals_of_what_a_loop_only_reads():
         lambda x, *rest: (x.sum(), x * 2, (x > 0).any()),
     ]
     for f in functions:
-        found, = program(f, *batch()).body
+        found, = program_of(f, *batch()).body
         agree(f, batch(), tolerance=1e-4)
     x = floats(1000)
     for f in (lambda x: (x * 2, x.max()), lambda x: (x[::-1] * 2, x.sum())):
         agree(f, (x,))
-    rules = lambda f: {(d.rule, d.fused) for d in program(f, x).decisions}
+    rules = lambda f: {(d.rule, d.fused) for d in program_of(f, x).decisions}
     assert ("row totals", True) in rules(lambda x: (x * 2, x.max()))
     # Of numbers that all steps read no step has a share.
     f = lambda x, y: (x + y[3], y.sum())
-    assert len(program(f, x, x).body) == 2
+    assert len(program_of(f, x, x).body) == 2
 
 
 @pytest.mark.chapter(21)
@@ -166,7 +160,7 @@ def test_a_state_is_changed_where_it_lies_beside_its_totals(n):
 
 def test_the_ledger_says_yes_and_no():
     x = floats(24, 40)
-    rules = lambda f: {(d.rule, d.fused) for d in program(f, x).decisions}
+    rules = lambda f: {(d.rule, d.fused) for d in program_of(f, x).decisions}
     assert ("row totals", True) in rules(lambda x: (nn.softmax(x) ** 2).sum())
     at_once = lambda x: (y := jnp.exp(x), y.sum() + y[3, 4])
     assert ("totals at once", False) in rules(at_once)
@@ -175,7 +169,7 @@ def test_the_ledger_says_yes_and_no():
 def test_a_total_that_needs_another_one_stays_apart():
     x = floats(24, 40)
     deep = lambda x: ((r := x.sum(1)) - r.mean()) ** 2
-    assert len(program(lambda x: deep(x).sum(), x).kernels) == 2
+    assert len(program_of(lambda x: deep(x).sum(), x).kernels) == 2
     agree(lambda x: deep(x).sum(), (x,))
 
 
@@ -219,7 +213,7 @@ def test_pieces_have_the_same_bits_on_one_thread_and_on_several(rows):
 def test_sums_are_as_exact_as_of_stored_rows(n):
     x = np.random.default_rng(0).uniform(0.9, 1.1, (n, 3)).astype("f4")
     f = lambda x: (y := jnp.sqrt(x), y.sum())
-    assert len(program(f, x).body) == 1
+    assert len(program_of(f, x).body) == 1
     exact = np.sqrt(x.astype("f8")).sum()
     assert abs(float(mj.jit(f, backend="llvm")(x)[1]) / exact - 1) < 5e-7
 

@@ -39,7 +39,6 @@ def convolution(image, kernel):
     return lax.conv_general_dilated(image, kernel, (1, 1), "VALID")
 
 
-part = jax.jit(rounds)
 square, matrices = ones(4, 4), ones(9, 4, 4)
 image, wide = ones(2, 8, 9, 9), ones(16, 8, 3, 3)
 

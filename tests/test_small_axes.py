@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import alike
+from harness import alike, program_of
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -14,7 +14,6 @@ from minijit.compile.fuse import blocks
 from minijit.compile.fuse.rolling import rolled
 from minijit.compile.loops.expressions import as_index
 from minijit.compile.loops.statements import Kernel
-from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
 from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import rewritten
@@ -25,9 +24,6 @@ from tests import ir_interpreter
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
 DIAGONALS = np.array([[0, 1, 2, 3], [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]])
 BACK = np.argsort(DIAGONALS.ravel()).reshape(4, 4)
-
-def program_of(f, *args):
-    return lower(simplify(mj.make_jaxpr(f)(*args)))
 
 
 def check(f, *args, kernels=1):
