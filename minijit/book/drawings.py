@@ -706,6 +706,31 @@ def pieces_of_calls(rows: Mapping[str, Mapping[str, float]]) -> None:
     fig.legend(loc="outside upper center", ncols=7, handlelength=1, columnspacing=1)
 
 
+def way_of_a_first_call(
+    ours: Mapping[str, float], by_numba: float, passes: Mapping[str, float]
+) -> None:
+    """Chapter 23: milliseconds of each station of a compile, and of numba's stations."""
+    _, axis = style.figure(7, 3)
+    finds_types, makes_code = passes["find types"], passes["make code"]
+    others = {
+        "all the rest": 1e3 * (by_numba - finds_types - makes_code),
+        "numba: read Python, find types": 1e3 * finds_types,
+        "numba: write IR, LLVM": 1e3 * makes_code,
+    }
+    row = 0
+    for stations in (ours, others):
+        left = 0.0
+        for i, ms in enumerate(stations.values()):
+            own = style.PRIMAL if i < 4 else style.COMPILED
+            color = own if stations is ours else style.WRONG
+            bars = axis.barh(row, ms, left=left, color=color)
+            axis.bar_label(bars, [f"{ms:.0f}"], padding=4)
+            left, row = left + ms, row - 1
+    axis.margins(x=0.1)
+    axis.set_yticks(range(0, row, -1), [*ours, *others])
+    axis.set_xlabel("milliseconds (blue: minijit, green: LLVM, red: by way of numba)")
+
+
 def prices_and_times(found: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
     """Chapter 24: of each way to run a kernel its price and its time, side by side."""
     fig, axes = style.figure(8, 2.4, ncols=len(found), sharey=True)

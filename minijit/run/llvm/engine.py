@@ -19,10 +19,11 @@ from .target import (
 )
 
 
-# chapter 23
-def optimised(text, how="thorough"):
-    """A module parsed, in a context of its own, and optimised."""
-    llvm, machine = binding(), shared_machine(how)
+# ---- what may go wrong
+
+
+def module_of(text, machine):
+    """The module of a text that minijit wrote, for a machine."""
     # No function throws exceptions, and without this word LLVM writes tables for them.
     # (It stands in the text: llvmlite before 0.48 would say it of a function's result.)
     text = re.sub(r"^(define .*) {$", r"\1 nounwind {", text, flags=re.MULTILINE)
@@ -34,8 +35,30 @@ def optimised(text, how="thorough"):
             "mistake in minijit. The function still runs with "
             'jit(..., backend="eval").'
         ) from None
-    module.triple = llvm.get_process_triple()
+    module.triple = binding().get_process_triple()
     module.data_layout = str(machine.target_data)
+    return module
+
+
+def new_engine(text):
+    """An engine for the functions of a text.
+
+    It gets machine code: one that compiles by itself takes a megabyte for good.
+    """
+    llvm = binding()
+    names = re.findall(r'^declare .*?@"?((?!llvm\.)[\w.$-]+)', text, re.MULTILINE)
+    if missing := [name for name in names if not llvm.address_of_symbol(name)]:
+        # LLVM would end the process.
+        raise MinijitError(f"this process has no functions {', '.join(missing)}")
+    nothing = llvm.parse_assembly("", context_of_engines())
+    return llvm.create_mcjit_compiler(nothing, target_machine("brief"))
+
+
+# chapter 23
+def optimised(text, how="thorough"):
+    """A module parsed, in a context of its own, and optimised."""
+    machine = shared_machine(how)
+    module = module_of(text, machine)
     run_passes(module, machine, **pass_options[how])
     return module
 
@@ -50,21 +73,12 @@ object_files = {"make": machine_code}
 
 
 class Code:
-    """A module in memory, for as long as somebody holds this object.
-
-    The engine gets machine code: one that compiles by itself takes a megabyte for good.
-    """
+    """A module in memory, for as long as somebody holds this object."""
 
     def __init__(self, text, how="thorough"):
-        llvm = binding()
         code = object_files["make"](text, how)
-        nothing = llvm.parse_assembly("", context_of_engines())
-        self.engine = llvm.create_mcjit_compiler(nothing, target_machine("brief"))
-        self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        names = re.findall(r'^declare .*?@"?((?!llvm\.)[\w.$-]+)', text, re.MULTILINE)
-        if missing := [name for name in names if not llvm.address_of_symbol(name)]:
-            # LLVM would end the process.
-            raise MinijitError(f"this process has no functions {', '.join(missing)}")
+        self.engine = new_engine(text)
+        self.engine.add_object_file(binding().ObjectFileRef.from_data(code))
         self.engine.finalize_object()
 
     def address(self, name):

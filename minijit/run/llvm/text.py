@@ -28,32 +28,6 @@ from .notes import Notes
 from .types import constant_text, kind_of, memory_type, register_type
 from .work import LONG
 
-# chapter 23
-# name -> function(writer, name, expr, values) -> register.
-instructions = {}
-
-
-def arithmetic(floats, integers=None):
-    """The row of an operation that is one instruction of two numbers."""
-
-    def row(writer, name, expr, values):
-        word = floats if kind_of(expr.dtype) == "f" else integers
-        flag = " nsw" if sure(expr) else ""  # an index that does not overflow
-        return writer.do(f"{word}{flag} {writer.type(expr.dtype)} {', '.join(values)}")
-
-    return row
-
-
-instructions |= {
-    "add": arithmetic("fadd", "add"),
-    "sub": arithmetic("fsub", "sub"),
-    "mul": arithmetic("fmul", "mul"),
-    "div": arithmetic("fdiv"),
-    "add_any_order": arithmetic("fadd reassoc", "add"),
-    "multiply_any_order": arithmetic("fmul reassoc", "mul"),
-}
-
-
 # How instructions begin: arithmetic with counters, which is written before the loops in
 # which it always has the same result; and those that may have another one each time.
 STEADY = ("add i64", "add nsw i64", "mul i64", "mul nsw i64", "getelementptr",
@@ -62,10 +36,8 @@ CHANGING = ("load", "phi", "call", "atomicrmw", "cmpxchg")
 REGISTER = re.compile(r"%\w+")
 
 
-class LLVMWriter(FunctionCalls, Notes):
-    """Writes one function: the emitter that `Walker` talks to.
-
-    A value is the name of a register or a number's text, a cell is a slot on the stack.
+class Lines(FunctionCalls, Notes):
+    """The lines of one function, and what is known of them: `LLVMWriter` writes them.
 
     Attributes:
       lines: of the body; entry: those before all others.
@@ -115,41 +87,15 @@ class LLVMWriter(FunctionCalls, Notes):
             known[text] = register
         return register
 
-    def begin(self, label, known=()):
-        """Begin a block of instructions.
-
-        Args:
-          known: as the attribute, of a block that always runs before this one.
-        """
-        self.lines.append(f"{label}:")
-        self.label, self.known = label, dict(known)
-
-    def text(self, head, result="void"):
-        """The whole function."""
-        body = "\n".join([*self.entry, "  br label %start", "start:", *self.lines])
-        return f"define {head} {{\nentry:\n{body}\n  ret {result}\n}}\n"
-
     def type(self, dtype):
         """The type of a register."""
         return register_type(dtype)
-
-    # What the walker calls: values.
 
     def const(self, expr):
         return constant_text(expr)
 
     def let(self, expr, value):
         return value
-
-    def op(self, expr, values):
-        """An instruction, or a function that says what JAX means by the operation."""
-        name = plain_name(expr)
-        if scalar_form(expr) is None:
-            return instructions[name](self, name, expr, values)
-        dtypes = tuple(arg.dtype for arg in expr.args)
-        return self.call((name, dtypes, expr.dtype), values)
-
-    # Memory.
 
     def pointer(self, buffer):
         """The address of a buffer."""
@@ -168,8 +114,8 @@ class LLVMWriter(FunctionCalls, Notes):
         """What a load or store says of where else the memory is not used."""
         return ""
 
-    def address(self, buffer, index):
-        """The address of an element.
+    def offsets(self, index):
+        """Registers and numbers that add up to the place of an element.
 
         Args:
           index: pairs of a value and a factor.  What changes least is added first, to
@@ -186,8 +132,82 @@ class LLVMWriter(FunctionCalls, Notes):
         for i, n in parts:
             part = i if n == 1 else self.do(f"mul nsw i64 {i}, {n}")
             offset = self.do(f"add nsw i64 {offset}, {part}") if offset else part
-        where, kind = self.pointer(buffer), memory_type(buffer.dtype)
-        for far in filter(None, (offset, known)):
+        return [far for far in (offset, known) if far]
+
+    def span(self, axis):
+        """Where a loop begins and how long it is, if it is a range of a longer one."""
+
+    @contextmanager
+    def inside(self, counter, extent):
+        """The lines of a loop: what never changes in it is still put before them."""
+        lines, times = self.lines, self.times
+        self.around.append((lines, self.known))
+        self.lines, self.levels[counter] = [], len(self.around)
+        self.times *= LONG if isinstance(extent, str) else extent
+        yield
+        self.around.pop()
+        self.lines, self.times = lines + self.lines, times
+
+
+# chapter 23
+# name -> function(writer, name, expr, values) -> register.
+instructions = {}
+
+
+def arithmetic(floats, integers=None):
+    """The row of an operation that is one instruction of two numbers."""
+
+    def row(writer, name, expr, values):
+        word = floats if kind_of(expr.dtype) == "f" else integers
+        flag = " nsw" if sure(expr) else ""  # an index that does not overflow
+        return writer.do(f"{word}{flag} {writer.type(expr.dtype)} {', '.join(values)}")
+
+    return row
+
+
+instructions |= {
+    "add": arithmetic("fadd", "add"),
+    "sub": arithmetic("fsub", "sub"),
+    "mul": arithmetic("fmul", "mul"),
+    "div": arithmetic("fdiv"),
+    "add_any_order": arithmetic("fadd reassoc", "add"),
+    "multiply_any_order": arithmetic("fmul reassoc", "mul"),
+}
+
+
+class LLVMWriter(Lines):
+    """Writes one function: the emitter that `Walker` talks to.
+
+    A value is the name of a register or a number's text, a cell is a slot on the stack.
+    """
+
+    def begin(self, label, known=()):
+        """Begin a block; `known` are instructions that have always run before it."""
+        self.lines.append(f"{label}:")
+        self.label, self.known = label, dict(known)
+
+    def text(self, head, result="void"):
+        """The whole function."""
+        body = "\n".join([*self.entry, "  br label %start", "start:", *self.lines])
+        return f"define {head} {{\nentry:\n{body}\n  ret {result}\n}}\n"
+
+    # What the walker calls: values.
+
+    def op(self, expr, values):
+        """An instruction, or a function that says what JAX means by the operation."""
+        name = plain_name(expr)
+        if scalar_form(expr) is None:
+            return instructions[name](self, name, expr, values)
+        dtypes = tuple(arg.dtype for arg in expr.args)
+        return self.call((name, dtypes, expr.dtype), values)
+
+    # Memory.
+
+    def address(self, buffer, index):
+        """The address of an element; `index` has pairs of a value and a stride."""
+        offsets, where = self.offsets(index), self.pointer(buffer)
+        kind = memory_type(buffer.dtype)
+        for far in offsets:
             where = self.do(f"getelementptr inbounds {kind}, ptr {where}, i64 {far}")
         return where
 
@@ -204,33 +224,25 @@ class LLVMWriter(FunctionCalls, Notes):
         kind, alias = memory_type(buffer.dtype), self.alias(buffer)
         self.line(f"store {kind} {value}, ptr {where}{alias}")
 
-    def span(self, axis):
-        """Where a loop begins and how long it is, if it is a range of a longer one."""
-
     @contextmanager
     def loop(self, stmt, extent):
         """A loop that tests at its end; before its beginning where that may fail."""
-        k, before = self.fresh(), self.label
+        k, before, known = self.fresh(), self.label, self.known
         counter, jump = f"%i{k}", f"br label %loop{k}"
         if isinstance(extent, str):
             some = self.do(f"icmp slt i64 0, {extent}")
             jump = f"br i1 {some}, label %loop{k}, label %done{k}"
-        lines, known = outside = self.lines, self.known
-        self.around.append(outside)
-        self.lines, self.levels[counter] = [f"  {jump}"], len(self.around)
-        self.begin(f"loop{k}", known)
-        self.line(f"{counter} = phi i64 [0, %{before}], [{counter}n, %next{k}]")
-        times = self.times
-        self.times *= LONG if isinstance(extent, str) else extent
-        yield counter
-        self.line(f"br label %next{k}")
-        self.begin(f"next{k}")
-        self.line(f"{counter}n = add nuw nsw i64 {counter}, 1")
-        more = self.do(f"icmp slt i64 {counter}n, {extent}")
-        note, self.times = self.note_of_loop(stmt, extent), times
-        self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
-        self.around.pop()
-        self.lines = lines + self.lines
+        with self.inside(counter, extent):
+            self.line(jump)
+            self.begin(f"loop{k}", known)
+            self.line(f"{counter} = phi i64 [0, %{before}], [{counter}n, %next{k}]")
+            yield counter
+            self.line(f"br label %next{k}")
+            self.begin(f"next{k}")
+            self.line(f"{counter}n = add nuw nsw i64 {counter}, 1")
+            more = self.do(f"icmp slt i64 {counter}n, {extent}")
+            note = self.note_of_loop(stmt, extent)
+            self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
         self.begin(f"done{k}", known)
 
     # A cell: LLVM makes registers of such slots.
