@@ -709,7 +709,7 @@ def pieces_of_calls(rows: Mapping[str, Mapping[str, float]]) -> None:
 def way_of_a_first_call(
     ours: Mapping[str, float], by_numba: float, passes: Mapping[str, float]
 ) -> None:
-    """Chapter 23: milliseconds of each station of a compile, and of numba's stations."""
+    """Chapter 23: milliseconds of the stations of a first call, and of numba's."""
     _, axis = style.figure(7, 3)
     finds_types, makes_code = passes["find types"], passes["make code"]
     others = {
@@ -744,6 +744,18 @@ def prices_and_times(found: Mapping[str, Mapping[str, tuple[float, float]]]) -> 
         axis.set_yticks(range(len(ways)), ways)
     axes[0].invert_yaxis()
     fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
+
+
+def new_and_same_memory(times: Mapping[str, Mapping[int, float]]) -> None:
+    """Chapter 25: nanoseconds a number to fill arrays of so many numbers."""
+    _, axis = style.figure(6, 2.6)
+    colors = style.INK, style.COMPILED
+    for (label, taken), color in zip(times.items(), colors, strict=True):
+        megabytes = [4 * size / 2**20 for size in taken]
+        axis.semilogx(megabytes, list(taken.values()), color=color, label=label)
+    axis.set(xlabel="megabytes in the array", ylabel="nanoseconds a number")
+    axis.set_ylim(0)
+    axis.legend()
 
 
 def who_refers() -> None:

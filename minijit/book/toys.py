@@ -20,7 +20,7 @@ import sys
 import textwrap
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -175,6 +175,27 @@ def padding() -> Iterator[None]:
     finally:
         linearize_rules[cond_p] = own
         mj.clear_caches()
+
+
+def stations_of_a_call(
+    f: Any, args: Sequence[Any], microseconds: Callable[[Callable[[], object]], float]
+) -> dict[str, float]:
+    """Chapter 25's {station: microseconds} of a call that goes the long way."""
+    from minijit.run.executable import to_array, unboxed
+    from minijit.trace.jit.jit import leaf_key
+    from minijit.trace.jit.signature import flatten_arguments
+
+    ((key, entry),) = f.entries.items()
+    exe, values = entry.executable, [x._value for x in args]
+    results = exe.run(*values)
+    times = {
+        "flatten": microseconds(lambda: flatten_arguments(args, {})),
+        "key": microseconds(lambda: (tuple(map(leaf_key, args)), f.entries.get(key))),
+        "arguments": microseconds(lambda: [*map(to_array, args, exe.in_avals)]),
+        "memory and kernel": microseconds(lambda: exe.run(*values)),
+        "results": microseconds(lambda: [*map(unboxed, results, exe.out_avals)]),
+    }
+    return times | {"the rest": microseconds(lambda: f(*args)) - sum(times.values())}
 
 
 @contextmanager

@@ -91,35 +91,13 @@ def references_of_a_pool():
 ALONE = references_of_a_pool()
 
 
-# chapter 25
-class Pool:
-    """Arrays of one shape and dtype, read-only, with whatever numbers in them.
-
-    Attributes:
-      lent: the arrays that it gave last, the oldest first, each in a `Held`; some may
-        be free by now.
-    """
+class Memory:
+    """Arrays of one shape and dtype, read-only, with whatever numbers in them."""
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype, self.lent = shape, dtype, deque()
         self.nbytes = dtype.itemsize * math.prod(shape)
         pools.add(self)
-
-    def take(self):
-        """An array that nobody else refers to."""
-        lent = self.lent
-        for _ in range(MOST_LOOKS):
-            try:
-                # Held here, so that it has the array whatever others do to the deque.
-                place = lent[0]
-                array = place[0]
-            except IndexError:
-                break
-            lent.rotate(-1)
-            # Another thread that has found it counts this one's reference.
-            if getrefcount(place[0]) == ALONE:
-                return array
-        return self.make()
 
     def new(self):
         """An array that the pool does not remember yet."""
@@ -137,3 +115,29 @@ class Pool:
             else:
                 make_room(self.nbytes)
         return array
+
+
+# chapter 25
+class Pool(Memory):
+    """Arrays of one shape and dtype that are used again.
+
+    Attributes:
+      lent: those that it gave last, the oldest first, each in a list of one; some may
+        be free by now.
+    """
+
+    def take(self):
+        """An array that nobody else refers to."""
+        lent = self.lent
+        for _ in range(MOST_LOOKS):
+            try:
+                # Held here, so that it has the array whatever others do to the deque.
+                place = lent[0]
+                array = place[0]
+            except IndexError:
+                break
+            lent.rotate(-1)
+            # Another thread that has found it counts this one's reference.
+            if getrefcount(place[0]) == ALONE:
+                return array
+        return self.make()

@@ -49,6 +49,18 @@ from ..donating import Donating, donated_lines, owned
 from ..executable import Executable
 
 
+class NoShortcut(Exception):
+    """These arguments, or results, have to go the long way."""
+
+
+def in_dict(printer, name, node):
+    """The texts for a dict's values, which it has if its keys are the same ones."""
+    printer.unless(f"type({name}) is not dict or len({name}) != {node.arity}")
+    is_text = lambda key: type(key) is str
+    keys = [repr(k) if is_text(k) else printer.constant("key", k) for k in node.data]
+    return [f"{name}[{key}]" for key in keys]
+
+
 def in_other(printer, name, node):
     """The variables for the children of what is in `node_types`; its data count too."""
     kind, data = printer.constant("kind", node.type), printer.fresh()
@@ -114,6 +126,31 @@ class Printer:
             raise NoShortcut
         self.unless(f"{text} is not {self.constant('static', value)}")
 
+    def leaf(self, text, x):
+        """One leaf: what it must be, and how it becomes NumPy's array."""
+        name = f"x{len(self.names)}"
+        self.names.append(name)
+        self.tests.append(f"{name} = {text}")
+        for kind, row in leaf_rows.items():
+            # Of an array that was placed over a mesh, results depend on the mesh.
+            if isinstance(x, kind) and not hasattr(x, "plain"):
+                return row(self, name, name.replace("x", "v"), x)
+        raise NoShortcut
+
+    def arguments(self, args, kwargs, statics, leaves):
+        """Take the traced arguments apart, and test the static ones."""
+        self.unless(f"len(args) != {len(args)} or len(kwargs) != {len(kwargs)}")
+        names = [self.fresh() for _ in args]
+        if names:
+            self.tests.append(f"{', '.join(names)}, = args")
+        given = dict(enumerate(args)) | {key: kwargs[key] for key in sorted(kwargs)}
+        for key, x in given.items():
+            text = names[key] if isinstance(key, int) else f"kwargs[{key!r}]"
+            if key in statics:
+                self.static(text, x)
+            else:
+                self.tree(text, iter(tree_flatten(x)[1].nodes), leaves)
+
     def cells(self, places):
         """Captured variables are still what they were when the function was traced."""
         for place, value in places:
@@ -126,9 +163,20 @@ class Printer:
         cls = self.constant("kind", array_classes.get(type(aval.dtype), ArrayImpl))
         return [f"r{i} = new({cls})", f"r{i}._value = y{i}"]
 
-    def results(self, avals, tree):
-        """-> (lines that make arrays and containers of `y0`, `y1`, ..., the result)."""
-        lines, names = [], [f"r{i}" for i in range(len(avals))]
+    def donations(self, entry, executable, leaves):
+        """The lines that take the memory of arguments which are given away."""
+        self.namespace["owned"] = owned
+        tests, taken = donated_lines(entry, executable, self.names, leaves)
+        self.tests += tests
+        return taken
+
+    def results(self, executable, tree):
+        """-> (the call of the driver, and what makes its results, their text)."""
+        self.namespace["run"], avals = executable.run, executable.out_avals
+        given = ", ".join(name.replace("x", "v") for name in self.names)
+        made = ", ".join(f"y{i}" for i in range(len(avals)))
+        lines = [f"{made and made + ', = '}run({given})"]
+        names = [f"r{i}" for i in range(len(avals))]
         for i, aval in enumerate(map(the_aval, avals)):
             lines += self.result(i, aval)
             lines += [f"r{i}.aval = {self.constant('aval', aval)}"]
@@ -143,6 +191,12 @@ class Printer:
             return name
 
         return lines, tree.fold(names, container)
+
+
+@functools.lru_cache(maxsize=1024)
+def code_of(text):
+    """A text compiled; functions with arguments alike share it."""
+    return compile(text, os.path.join(os.path.dirname(__file__), "<call>"), "exec")
 
 
 # A function of so many leaves is printed for the second call, one of more for a later
@@ -175,11 +229,15 @@ def make_shortcut(jitted, entry, args, kwargs, leaves, updates):
             jitted.shortcuts.add(shortcut)
 
 
+def forget_shortcuts():
+    """A flag has been switched: make all calls ready anew."""
+    with lock:
+        for table in stores:
+            if isinstance(table, Shortcuts):
+                table.clear()
+
+
 # chapter 25
-class NoShortcut(Exception):
-    """These arguments, or results, have to go the long way."""
-
-
 def the_aval(aval):
     """The one of the same kind; not of what no kernel has in memory, such as tapes."""
     if type(aval) is not ShapedArray or aval.dtype in (np.dtype(object), float0):
@@ -208,14 +266,6 @@ def array_leaf(printer, name, array, x):
 leaf_rows = {ArrayImpl: array_leaf}
 
 
-def in_dict(printer, name, node):
-    """The texts for a dict's values, which it has if its keys are the same ones."""
-    printer.unless(f"type({name}) is not dict or len({name}) != {node.arity}")
-    is_text = lambda key: type(key) is str
-    keys = [repr(k) if is_text(k) else printer.constant("key", k) for k in node.data]
-    return [f"{name}[{key}]" for key in keys]
-
-
 def in_sequence(printer, name, node):
     """The variables for the items of a tuple or a list."""
     kind = node.type.__name__
@@ -238,17 +288,6 @@ container_rows = {
 class ShortcutPrinter(Printer):
     """Prints the function for one signature."""
 
-    def leaf(self, text, x):
-        """One leaf: what it must be, and how it becomes NumPy's array."""
-        name = f"x{len(self.names)}"
-        self.names.append(name)
-        self.tests.append(f"{name} = {text}")
-        for kind, row in leaf_rows.items():
-            # Of an array that was placed over a mesh, results depend on the mesh.
-            if isinstance(x, kind) and not hasattr(x, "plain"):
-                return row(self, name, name.replace("x", "v"), x)
-        raise NoShortcut
-
     def tree(self, text, nodes, leaves):
         """Take a tree apart: a test and a line for each container."""
         node = next(nodes)
@@ -260,47 +299,21 @@ class ShortcutPrinter(Printer):
         for child in row(self, name, node):
             self.tree(child, nodes, leaves)
 
-    def arguments(self, args, kwargs, statics, leaves):
-        """Take the traced arguments apart, and test the static ones."""
-        self.unless(f"len(args) != {len(args)} or len(kwargs) != {len(kwargs)}")
-        names = [self.fresh() for _ in args]
-        if names:
-            self.tests.append(f"{', '.join(names)}, = args")
-        given = dict(enumerate(args)) | {key: kwargs[key] for key in sorted(kwargs)}
-        for key, x in given.items():
-            text = names[key] if isinstance(key, int) else f"kwargs[{key!r}]"
-            if key in statics:
-                self.static(text, x)
-            else:
-                self.tree(text, iter(tree_flatten(x)[1].nodes), leaves)
-
     def text(self, entry, leaves):
         """The text of the function, once the arguments were taken apart."""
         executable = entry.executable.at(leaves)
-        self.namespace["run"] = executable.run
-        lines, result = self.results(executable.out_avals, entry.out_tree)
-        made = "".join(f"y{i}, " for i in range(len(executable.out_avals)))
-        given = ", ".join(name.replace("x", "v") for name in self.names)
-        self.namespace["owned"] = owned
-        tests, taken = donated_lines(entry, executable, self.names, leaves)
+        taken = self.donations(entry, executable, leaves)
+        lines, result = self.results(executable, entry.out_tree)
         parts = [
             "def call(args, kwargs):",
             "    try:",
-            *(f"        {line}" for line in (*self.tests, *tests, *self.values)),
+            *(f"        {line}" for line in (*self.tests, *self.values)),
             "    except Exception:",
             "        return missed",
-            *(f"    {line}" for line in taken),
-            f"    {made and made.rstrip() + ' = '}run({given})",
-            *(f"    {line}" for line in lines),
+            *(f"    {line}" for line in (*taken, *lines)),
             f"    return {result}",
         ]
         return "\n".join(parts)
-
-
-@functools.lru_cache(maxsize=1024)
-def code_of(text):
-    """A text compiled; functions with arguments alike share it."""
-    return compile(text, os.path.join(os.path.dirname(__file__), "<call>"), "exec")
 
 
 # native -> what prints the shortcuts of such executables; others have none.
@@ -323,14 +336,5 @@ def print_shortcut(jitted, entry, args, kwargs, leaves):
 
 
 shortcut_makers |= {Executable: make_shortcut, Donating: make_shortcut}
-
-
-def forget_shortcuts():
-    """A flag has been switched: make all calls ready anew."""
-    with lock:
-        for table in stores:
-            if isinstance(table, Shortcuts):
-                table.clear()
-
 
 config.listeners.append(forget_shortcuts)
