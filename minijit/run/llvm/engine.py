@@ -46,12 +46,13 @@ def new_engine(text):
     It gets machine code: one that compiles by itself takes a megabyte for good.
     """
     llvm = binding()
+    nothing = llvm.parse_assembly("", context_of_engines())
+    engine = llvm.create_mcjit_compiler(nothing, target_machine("brief"))
     names = re.findall(r'^declare .*?@"?((?!llvm\.)[\w.$-]+)', text, re.MULTILINE)
     if missing := [name for name in names if not llvm.address_of_symbol(name)]:
         # LLVM would end the process.
         raise MinijitError(f"this process has no functions {', '.join(missing)}")
-    nothing = llvm.parse_assembly("", context_of_engines())
-    return llvm.create_mcjit_compiler(nothing, target_machine("brief"))
+    return engine
 
 
 # chapter 23
