@@ -250,6 +250,33 @@ def test_calls_of_other_programs_and_products():
     np.testing.assert_allclose(run(x)[0], f(x), rtol=1e-4, atol=1e-4)
 
 
+def test_loops_run_beside_kernels():
+    f = lambda x: lax.fori_loop(0, 5, lambda i, c: c * 2 + i, x + 1) * 3
+    run = compiled(f, x)
+    assert run.fallbacks == () and run.kernels == ("kernel_0", "kernel_1")
+    np.testing.assert_allclose(run(x)[0], f(x), rtol=1e-6)
+
+
+def test_empty_and_strided_arguments():
+    f = mj.jit(lambda x: (x * 2, x.sum(1)), backend="llvm")
+    assert f(x[:, :0])[0].shape == (24, 0) and not f(x[:, :0])[1].any()
+    base = np.arange(24, dtype="f4").reshape(4, 6)
+    assert f(base[::2, ::3])[0].tolist() == [[0, 6], [24, 30]]
+
+
+def test_numbers_and_masks():
+    f = mj.jit(lambda n, mask: (n * 2, mask.sum(), ~mask), backend="llvm")
+    n, total, others = f(np.float32(3), np.array([True, False, True]))
+    assert (n.item(), total.item(), others.tolist()) == (6, 2, [False, True, False])
+
+
+def test_a_loop_that_did_not_run_is_not_reversed():
+    powers = lambda x: lax.while_loop(lambda c: c[0] < 10, lambda c: c * x, x).sum()
+    g = mj.jit(mj.grad(powers), backend="llvm")
+    for n, wanted in ((3.0, 3 * 3.0**2), (20.0, 1.0)):
+        assert g(np.array([n], "f4")).tolist() == [wanted]
+
+
 # ---- the text
 
 
