@@ -282,6 +282,8 @@ def test_names_that_libraries_ask_for(capsys, without_jax):
         sizes = [3, jax.export.symbolic_shape("n")[0]]
         assert safe_map(jax.export.is_symbolic_dim, sizes) == [False, True]
         assert safe_map(jax.core.is_constant_dim, sizes) == [True, False]  # haliax.
+        functions = vars(jax.numpy)  # scico copies them.
+        assert {"array", "sin"} <= set(functions) and "pi" in vars(jax.numpy)
         assert jax.extend.backend.get_backend().platform == "cpu"
         assert jax.extend.backend.backends()["cpu"].device_count() == 1
         assert jax.core.Effects == jax.extend.core.Effects and jax.core.DebugInfo

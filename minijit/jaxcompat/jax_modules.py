@@ -219,6 +219,13 @@ class Facade(types.ModuleType):
         setattr(self, name, value)
         return value
 
+    @property
+    def __dict__(self):
+        """All names there are: libraries copy them."""
+        for name in dir(self):
+            setattr(self, name, getattr(self, name))
+        return types.ModuleType.__dict__["__dict__"].__get__(self)
+
     def made_of(self):
         """The modules of minijit that have the names of this one."""
         return [import_mine(name) for name in mine(self.__name__)]
