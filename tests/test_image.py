@@ -25,9 +25,10 @@ def pictures(module):
         given = (4, 8, 3), (0, 1), scale, shift
         for method in "linear", "cubic-pytorch":
             found[method] = module.scale_and_translate(photo, *given, method, False)
-        # The middle of the last pixel is on the edge of the old ones.
-        edge = (9, 6, 3), (0,), np.float32([1]), np.float32([0.5]), "linear", False
-        found["edge"] = module.scale_and_translate(photo, *edge)
+        # A pixel's middle on the edge of the old ones, and between it and their first.
+        for shift in 0.5, 0.75:
+            one = (9, 6, 3), (0,), np.float32([1]), np.float32([shift]), "linear", False
+            found[f"by {shift}"] = module.scale_and_translate(photo, *one)
         return found
 
     return all_of_them

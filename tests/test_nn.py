@@ -74,6 +74,7 @@ others = {
     "logsumexp signs": lambda nn: nn.logsumexp(m, 1, b=-1.0 * where, return_sign=True),
     "logsumexp negative": lambda nn: nn.logsumexp(m, b=-1.0),
     "logsumexp complex": lambda nn: nn.logsumexp(m + 1j * m),
+    "logsumexp turned": lambda nn: nn.logsumexp(m + 1j * m, 1, return_sign=True),
     "softmax large": lambda nn: nn.softmax(m * 1000),
     "log_softmax large": lambda nn: nn.log_softmax(m * 1000),
     "relu int": lambda nn: nn.relu(np.array([-1, 2])),
