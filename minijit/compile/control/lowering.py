@@ -20,7 +20,7 @@ updated in place where each element depends on no other element of it; otherwise
 are two of it, which swap their storage after every step.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...trace.array import ShapedArray
 from ...transform.control_flow.branches import cond_p
@@ -33,30 +33,17 @@ from ..memory.overwriting import plan
 from .obstacles import call_obstacle, kind_of
 
 # chapter 21
-from .regions import Part, RegionBuilder, call_builders, loop_builders
+from .regions import Carry, Part, RegionBuilder, call_builders, loop_builders
 from .watching import Kept, steps_of_scan, work_of
 
 # ---- carries
-
-
-@dataclass(frozen=True)
-class Carry:
-    """Where a carry is when a step begins, and where the step leaves it."""
-
-    now: Part
-    next: Part
 
 
 class Carries:
     """The carries of one loop: where they are, from the first step to the last."""
 
     def __init__(self, builder, body, buffers, inits, results):
-        """Build what comes before the loop.
-
-        Args:
-          body: the `Program` of a step; buffers: its inputs that are carries.
-          inits: the places of the initial values; results: tuples of places.
-        """
+        """Build what comes before the loop; `buffers` are inputs of the step."""
         self.builder, self.results, self.all = builder, results, []
         pairs = list(zip(buffers, body.outputs, strict=False))
         in_place = plan(body, *pairs).pairs
@@ -101,11 +88,7 @@ def build_while(
     builder, programs, inputs, outputs, *,
     cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, stack,
 ):  # fmt: skip
-    """A `While` whose condition is computed by statements, too.
-
-    With `stack` it is the forward half of a gradient: it counts its steps, and the body
-    has more results than there are carries, which are kept.
-    """
+    """A `While` whose condition is computed by statements, too."""
     test, body = programs
     test_consts, consts, inits = split(inputs, cond_nconsts, body_nconsts)
     finals, counts, ys = split(outputs, len(inits), 1 if stack else 0)

@@ -82,6 +82,14 @@ class Part:
         return offset.value if isinstance(offset, Const) else offset
 
 
+@dataclass(frozen=True)
+class Carry:
+    """Where a carry is when a step begins, and where the step leaves it."""
+
+    now: Part
+    next: Part
+
+
 # ---- what is written, and in which buffers
 
 
@@ -95,7 +103,13 @@ class RegionBody:
       constants: {id of an array: (buffer, array)}.
       call: the `Call` that becomes the region.
       root: the builder of the region, if this is that of a function.
+      attached: the `Attached` of each tape or union that it takes or gives.
+      shared: the programs that become functions, once that is known.
+      functions: {(program, how what it is given is the same): its `Function`}.
     """
+
+    # The kinds of calls that become regions; later modules add to them.
+    kinds = {"loop"}
 
     @property
     def largest_stack(self):
@@ -106,6 +120,7 @@ class RegionBody:
         self.prefix, self.call, self.root = prefix, call, self
         self.first, self.blocks, self.stack = [], [[]], 0
         self.rooms, self.constants = [], {}
+        self.attached, self.shared, self.functions = [], None, {}
 
     def add(self, *stmts):
         self.blocks[-1].extend(stmts)
@@ -166,6 +181,66 @@ class RegionBody:
             self.constants[id(value)] = own, value
         return Part(self.constants[id(value)][0])
 
+    def copy(self, source, targets):
+        """A copy of a value to several places."""
+        targets = [t for t in targets if t != source]
+        if targets:
+            copiers[type(targets[0])](self, source, targets)
+
+    def program(self, program, inputs, outputs):
+        """The steps of a program, or a call of the function that they are.
+
+        Args:
+          inputs: for each input its place.
+          outputs: for each output a tuple of places; it is written to all of them.
+        """
+        for call in calls_of_functions:
+            if call(self, program, inputs, outputs):
+                return
+        self.inline(program, inputs, outputs)
+
+    def overwriting(self, program, inputs, outputs):
+        """(program, over, places): its steps ordered to overwrite inputs.
+
+        `over` has {buffer: the one whose memory it takes}, and `places` those of the
+        inputs, and of what lies over them.
+        """
+        places = {b: (p,) for b, p in zip(program.inputs, inputs, strict=True)}
+        pairs = [
+            (old, new)
+            for old, where in zip(program.inputs, inputs, strict=True)
+            for new, wanted in zip(program.outputs, outputs, strict=True)
+            if old.shape and where in wanted
+        ]
+        found = plan_within(program, *pairs)
+        for new, old in found.over.items():
+            if old in places:
+                places[new] = places[old][:1]
+        return found.program, found.over, places
+
+    def with_others(self, program, places):
+        """The places that there are, and those of constants, tapes and unions."""
+        for buffer, value in program.constants:
+            places[buffer] = (self.constant(buffer, value),)
+        places = {buffer: where for buffer, where in places.items() if where}
+        for give_places in placers:
+            give_places(self, program, places)
+        return places
+
+    def lacks_room(self, program, buffer, places):
+        """Whether a buffer has no place, or is a number on the way to one."""
+        number = buffer.shape == () and buffer in program.temps
+        return buffer.dtype != object and (number or buffer not in places)
+
+
+def lie_over(over, places):
+    """Give each buffer of `over` the place of the one whose memory it takes."""
+    for buffer in over:
+        first = buffer
+        while first not in places:
+            first = over[first]
+        places.setdefault(buffer, places[first][:1])
+
 
 def each_element(builder, where, value):
     """Store `value(index)` at each index of a place."""
@@ -188,43 +263,36 @@ placers: list = []
 calls_of_functions: list = []
 
 
+def arguments(call, places):
+    """(the places of its inputs, for each output a tuple of places)"""
+    inputs = [places[view.buffer][0] for view in call.inputs]
+    return inputs, [places[view.buffer] for view in call.outputs]
+
+
+def build_call(builder, call, places):
+    """An inner program where it is called."""
+    builder.program(call.attrs["program"], *arguments(call, places))
+
+
 # chapter 21
 # ---- the builder
 
 
 class RegionBuilder(RegionBody):
-    """Builds the statements of one region.
+    """Builds the statements of one region."""
 
-    Attributes:
-      attached: the `Attached` of each tape or union that it takes or gives.
-      shared: the programs that become functions, once that is known.
-      functions: {(program, how what it is given is the same): its `Function`}.
-    """
-
-    # The kinds of calls that become regions; later modules add to them.
-    kinds = {"loop"}
-
-    def __init__(self, prefix, call=None):
-        super().__init__(prefix, call)
-        self.attached, self.shared, self.functions = [], None, {}
-
-    def copy(self, source, targets):
-        """A copy of a value to several places."""
-        targets = [t for t in targets if t != source]
-        if targets:
-            copiers[type(targets[0])](self, source, targets)
-
-    def program(self, program, inputs, outputs):
-        """The steps of a program, or a call of the function that they are.
-
-        Args:
-          inputs: for each input its place.
-          outputs: for each output a tuple of places; it is written to all of them.
-        """
-        for call in calls_of_functions:
-            if call(self, program, inputs, outputs):
-                return
-        self.inline(program, inputs, outputs)
+    def places(self, program, inputs, outputs):
+        """(program, {buffer: its places}): where its steps read and write."""
+        program, over, places = self.overwriting(program, inputs, outputs)
+        for buffer, wanted in zip(program.outputs, outputs, strict=True):
+            places[buffer] = places.get(buffer, ()) + tuple(wanted)
+        places = self.with_others(program, places)
+        for buffer in (*program.temps, *program.outputs):
+            if buffer not in over and self.lacks_room(program, buffer, places):
+                room = self.room(buffer.shape, buffer.dtype)
+                places[buffer] = (room, *places.get(buffer, ()))
+        lie_over(over, places)
+        return program, places
 
     def inline(self, program, inputs, outputs):
         """The steps of a program where it is run: see `program`."""
@@ -241,53 +309,8 @@ class RegionBuilder(RegionBody):
             else:
                 call_builders[kind_of(step)](self, step, places)
 
-    def places(self, program, inputs, outputs):
-        """(program, {buffer: its places}): its steps ordered to overwrite inputs."""
-        places = {b: (p,) for b, p in zip(program.inputs, inputs, strict=True)}
-        pairs = [
-            (old, new)
-            for old, where in zip(program.inputs, inputs, strict=True)
-            for new, wanted in zip(program.outputs, outputs, strict=True)
-            if old.shape and where in wanted
-        ]
-        overwriting = plan_within(program, *pairs)
-        program, over = overwriting.program, overwriting.over
-        for new, old in over.items():
-            if old in places:
-                places[new] = places[old][:1]
-        for buffer, wanted in zip(program.outputs, outputs, strict=True):
-            places[buffer] = places.get(buffer, ()) + tuple(wanted)
-        for buffer, value in program.constants:
-            places[buffer] = (self.constant(buffer, value),)
-        places = {buffer: where for buffer, where in places.items() if where}
-        for give_places in placers:
-            give_places(self, program, places)
-        own = (b for b in (*program.temps, *program.outputs) if b not in over)
-        for buffer in own:
-            where = places.get(buffer, ())
-            number = buffer.shape == () and buffer in program.temps
-            if buffer.dtype != object and (number or not where):
-                places[buffer] = (self.room(buffer.shape, buffer.dtype), *where)
-        for buffer in over:
-            first = buffer
-            while first not in places:
-                first = over[first]
-            places.setdefault(buffer, places[first][:1])
-        return program, places
-
 
 # ---- calls
-
-
-def arguments(call, places):
-    """(the places of its inputs, for each output a tuple of places)"""
-    inputs = [places[view.buffer][0] for view in call.inputs]
-    return inputs, [places[view.buffer] for view in call.outputs]
-
-
-def build_call(builder, call, places):
-    """An inner program where it is called."""
-    builder.program(call.attrs["program"], *arguments(call, places))
 
 
 def build_loop(builder, call, places):
