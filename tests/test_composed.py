@@ -328,6 +328,14 @@ def test_a_transformation_takes_a_call_as_a_whole_from_the_first_on(
         np.testing.assert_allclose(values, mj.jit(program)(rows), 1e-4, 1e-4)
 
 
+def test_a_call_with_a_loop_that_has_a_tape_has_a_gradient(processed):
+    loss = lambda f, x: (f(x)[0] * jnp.arange(9.0).reshape(3, 3)).sum()
+    given, f = jnp.eye(3) + rows[:3, :3], lax.linalg.qdwh
+    found = mj.grad(partial(loss, fresh(f)))(given)
+    assert "jit" in processed
+    np.testing.assert_allclose(found, mj.jit(mj.grad(partial(loss, f)))(given), 1e-3)
+
+
 def test_what_is_exact_is_earned_under_a_transformation(free, processed):
     f, found = fresh(jnp.searchsorted), []
     batched = mj.vmap(lambda row: f(row, at))

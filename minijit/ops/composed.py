@@ -58,7 +58,7 @@ from ..trace.plans import LARGE, has_numpy_dtype, is_large, plan_for, size_of, w
 from ..trace.remembered import is_plain
 from ..trace.trees.pytree import tree_flatten
 from ..transform.batching.vmap import BatchTrace
-from ..transform.closed_jaxprs import drop_dead, trace_closed
+from ..transform.closed_jaxprs import apply_closed, drop_dead, trace_closed
 from ..transform.control_flow.branches import cond_p
 from ..transform.control_flow.while_and_scan import scan_p, while_p
 from ..transform.custom.custom_derivatives import custom_jvp_p, custom_vjp_p
@@ -209,6 +209,9 @@ class Composed:
 def compile_composed(closed, name):
     """The executor of what a transformation made of a public function's call."""
     closed = drop_dead(inline_calls(closed, with_rules))
+    made = [x.aval for eqn in closed.jaxpr.eqns for x in eqn.outvars]
+    if not all(type(aval) is ShapedArray for aval in (*closed.in_avals, *made)):
+        return partial(apply_closed, closed)  # The tape of a loop has no NumPy value.
     given = filter(has_numpy_dtype, closed.in_avals)
     is_large = max(map(size_of, given), default=0) >= LARGE and not config.fast_math
     if is_large and has_large(closed.jaxpr):
