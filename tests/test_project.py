@@ -293,6 +293,12 @@ from minijit.compile.lower.walk import lower_rules
 lower_rules[minijit.lax.sub_p] = one_operation("mul")
 print(minijit.jit(lambda x: x - 4, backend="plain")(3.0))
 """,
+    "platforms": """
+import minijit
+from minijit.extend.backend import backends
+from minijit.trace.api.devices import platforms
+print(12.0 if "cpu" in backends() and "gpu" in platforms else None)
+""",
     "flags of the environment": """
 import os
 os.environ["MINIJIT_FUSION"] = "enabled=False"

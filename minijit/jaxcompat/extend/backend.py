@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ...trace.api import devices as _devices
 from ...trace.base import names as _names
+from ...trace.base.demand import add_rows
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ def get_backend(platform=None):
 def backends():
     """Those that there are, by the name of their platform."""
     found = {}
+    add_rows("trace.api.devices")
     for name, find in _devices.platforms.items():
         try:
             found[find()[0].platform] = Backend(name)
