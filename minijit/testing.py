@@ -6,6 +6,7 @@
 They count, and measure no time: they hold on any machine, however busy it is.
 """
 
+from . import compiler as compiler
 from .run.report.explaining import explain
 
 

@@ -3,4 +3,4 @@
 # chapter 14
 from ..trace.base.demand import import_compiler
 
-import_compiler(wait=False)
+import_compiler()

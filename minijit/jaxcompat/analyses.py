@@ -9,6 +9,7 @@ The numbers are those of `explain`: of the kernels and calls as they run here.
 
 from dataclasses import dataclass
 
+from .. import compiler as compiler
 from ..run.report.explaining import report_of
 from ..trace.api.devices import placement
 from ..trace.array import ShapedArray

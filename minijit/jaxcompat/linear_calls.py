@@ -6,6 +6,7 @@
 
 from functools import partial
 
+from .. import compiler as compiler
 from ..compile.simplify.folding import inline_rules
 from ..trace.array import aval_of, shape_rules
 from ..trace.base.errors import HERE

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .. import compiler as compiler
 from ..run.report.kernel_log import profile, spent
 from ..trace.array import ArrayImpl
 from ..trace.base import names as _names

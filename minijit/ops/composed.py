@@ -48,6 +48,7 @@ from ..trace.api.calls import ELEMENTS, MANY, passing
 from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray, array_classes, known_aval, to_numpy
 from ..trace.base.config import config
+from ..trace.base.demand import fetch
 from ..trace.base.errors import left_out
 from ..trace.core import Array, BottomTrace, Primitive, Tracer, current
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, Var, last_uses
@@ -354,6 +355,7 @@ def of_large(primitive, avals, params, function):
     results = bind if several else lambda *xs: [bind(*xs)]
     closed = jaxpr_of(results, avals, primitive.name)
     eqn, = closed.jaxpr.eqns
+    fetch("compiler")
     from ..compile.lower.assembly import expanded
     from ..compile.lower.calls import runs_uncompiled
 

@@ -8,6 +8,7 @@ of a while would grow as it runs, which StableHLO's arrays cannot.
 
 from functools import partial
 
+from .. import compiler as compiler
 from ..compile.simplify.folding import inline_rules
 from ..compile.simplify.storage import in_storage
 from ..trace.array import ShapedArray, to_numpy

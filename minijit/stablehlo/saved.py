@@ -11,6 +11,7 @@ import io
 import pickle
 from typing import Any, NamedTuple
 
+from .. import compiler as compiler
 from ..compile.simplify.folding import inline_rules
 from ..trace.arguments import TraceInfo
 from ..trace.array import shape_rules

@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from ... import numpy as jnp
+from ... import compiler as compiler
 from ...ops import checks as _checks
 from ...ops.checks import (
     DivisionByZeroError as _DivisionByZeroError, Error as Error,

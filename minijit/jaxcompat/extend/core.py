@@ -11,6 +11,7 @@ The classes are minijit's own; `jaxcompat/attributes.py` gives them what JAX's h
 import itertools
 from functools import partial
 
+from ... import compiler as compiler
 from ...compile.lower.walk import fallbacks, lower_rules
 from ...trace import dtypes
 from ...trace.arguments import whole_type

@@ -8,6 +8,7 @@ primitive that has one is computed by its `def_impl`.
 
 from functools import lru_cache, partial
 
+from ... import compiler as compiler
 from ...compile.lower.calls import call_program
 from ...compile.lower.walk import Statements, fallbacks, lower_rules
 from ...compile.simplify.folding import simplify

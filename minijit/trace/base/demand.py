@@ -16,11 +16,8 @@ import importlib
 import importlib.util
 import os
 import sys
-import threading
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-
-from .locks import Lock
 
 package = __name__.partition(".")[0]
 
@@ -50,31 +47,25 @@ def uncollected():
             gc.enable()
 
 
-# Held by the thread that imports the compiler.
-importing = Lock(threading.RLock())
-
-
-def import_compiler(wait=True):
-    """All of the compiler, for a part alone has tables that lack rows.
-
-    Args:
-      wait: for another thread that imports it.  The package of a part that is being
-        imported may not: the other thread may want that part, and wait for this one.
-    """
-    if importing.acquire(blocking=wait):
-        with importing:
-            importing.release()
-            importlib.import_module(f"{package}.compiler")
-
-
 def fetch(place):
     """What "module:name" means, or "module": its name begins after the package's."""
     module, _, name = place.partition(":")
     with uncollected():
         if module.startswith(("compile", "run")):
-            import_compiler()
+            importlib.import_module(f"{package}.compiler")
         found = importlib.import_module(f"{package}.{module}")
     return getattr(found, name) if name else found
+
+
+def import_compiler():
+    """All of the compiler, for a part alone has tables that lack rows.
+
+    Its packages say so: what a thread imports of them now, another thread may want that
+    imports all.  So here nobody waits for that one.  Public modules do, which import
+    `compiler` before a part of it.
+    """
+    if f"{package}.compiler" not in sys.modules:
+        fetch("compiler")
 
 
 def on_demand(place):
