@@ -19,6 +19,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.loops import buffers as memory, expressions, statements as loops
 from minijit.compile.numbers.scalar_forms import scalar_forms
+from minijit.compile.schedule.machine import Machine
 from minijit.errors import MinijitError
 from minijit.run.llvm import (
     engine as llvm_engine, executor as llvm, functions as llvm_functions,
@@ -719,17 +720,27 @@ def test_totals_of_a_few_are_left_to_llvm(n, strips):
     np.testing.assert_array_equal(f(x), x.max(1))
 
 
+def lanes_of_strips(f, *args):
+    text = mj.jit(f).lower(*args).compile().as_text("llvm")
+    return max(map(int, re.findall(r"<(\d+) x float>", text)))
+
+
 @pytest.mark.chapter(24)
 def test_several_totals_take_shorter_strips():
     """A product of complex numbers was twice as much text, and a fifth slower."""
-
-    def lanes(dtype):
-        x = np.ones((8, 1000), dtype)
-        text = mj.jit(lambda x: x @ x[0]).lower(x).compile().as_text("llvm")
-        return max(map(int, re.findall(r"alloca <(\d+) x float>", text)))
-
+    rows = (np.ones((8, 1000), dtype) for dtype in ("float32", "complex64"))
+    one, two = (lanes_of_strips(lambda x: x @ x[0], x) for x in rows)
     # One has at least as many lanes as the longest vectors.
-    assert lanes("complex64") == max(lanes("float32") // 2, 16)
+    assert two == max(one // 2, 16)
+
+
+@pytest.mark.chapter(24)
+def test_strips_that_crowd_registers_are_short():
+    """A quotient of complex numbers took LLVM three times as long, and ran longer."""
+    x = np.ones(30_000, "complex64")
+    sums, quotients = (lanes_of_strips(f, x, x) for f in (jnp.add, jnp.divide))
+    fits = Machine.host().registers > 20
+    assert (quotients == sums) == fits
 
 
 @pytest.mark.parametrize("rows, n", [(92, 660), (5, 660)])

@@ -155,8 +155,11 @@ def strip_of(walker, loop, steps):
         instructions = sum(weight(e)[0] for e in steps.values)
         # Several totals do not wait for each other.
         many = max(many // max(len(steps.totals), 1), 1)
+        # What one strip has no registers for, several would have on the stack.
+        crowded = held_at_once(steps.values) > machine.registers
         while many > 1 and (
-            many * instructions > WRITTEN_OUT
+            crowded
+            or many * instructions > WRITTEN_OUT
             or not fixed
             or 8 * up_to(extent, many * register) > 9 * up_to(extent, least)
         ):
@@ -180,6 +183,17 @@ def strip_of(walker, loop, steps):
     if few and (not soon or count < FEWEST):
         return 0, soon
     return count if count > 1 else 0, soon
+
+
+def held_at_once(values):
+    """How many numbers wait for their last use, at most, if operations run in order."""
+    last = {e: n for n, value in enumerate(values) for e in value.children() if e.free}
+    held, most = set(), 0
+    for n, value in enumerate(values):
+        held |= {e for e in (*value.children(), value) if last.get(e, -1) >= n}
+        most = max(most, len(held))
+        held = {e for e in held if last[e] > n}
+    return most
 
 
 def up_to(extent, count):
