@@ -155,17 +155,22 @@ def together(nests, temps, alone, recipe="join"):
 def with_own_totals(group, groups, temps):
     """A group whose steps have totals of their own, as parts of what uses these.
 
-    Nothing that they read may be stored between.
+    Nothing that they read may be stored between, and their arrays have nothing else.
     """
     if group.axis is None:
         return group
     others = [n for g in groups if g.family != group.family for n in g.nests]
     names, left = {}, []
     for n, nest in enumerate(group.nests):
-        nest = Nest(nest.axes, *replaced([nest.store], names.get))
+        here, place = nest.store, Load(nest.store.buffer, nest.store.index)
+        nest = Nest(nest.axes, *replaced([here], names.get))
         store, later = nest.store, group.nests[n + 1 :]
         alone = type(store.value) is Reduce and nest.axes == (group.axis,)
         alone = alone and store.buffer in temps
+        places = (p for other in group.nests for p in other.places)
+        alone = alone and all(
+            p in (here, place) for p in places if p.buffer is here.buffer
+        )
         meets = any(store.buffer in other.reads for other in others)
         meets = meets or any(other.store.buffer in nest.reads for other in later)
         if alone and not meets:
