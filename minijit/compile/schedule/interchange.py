@@ -53,6 +53,9 @@ quick |= comparisons
 SHARE = 128
 # A row is cut for several cores, into pieces that are not shorter than that.
 SHORTEST = 256
+# Where rows are written, too, a piece is a page: cores that write parts of the same few
+# lines take them from each other; what is fetched ahead of a short one is another's.
+SHORTEST_WRITTEN = 1024
 
 
 def interchanged(body):
@@ -143,7 +146,7 @@ loop_rules |= {
 }  # fmt: skip
 
 
-def longest_piece(count, size):
+def longest_piece(count, size, shortest=SHORTEST):
     """How many accumulators of a size are side by side in a piece of a row.
 
     All pieces are about as long, and none begins in the midst of a line of memory: a
@@ -152,7 +155,7 @@ def longest_piece(count, size):
     settings, machine = config.fusion, Machine.in_force()
     # For several cores there are two pieces for each, where they are not too short.
     share = -(-count // (2 * machine.cores if machine.cores > 1 else 1))
-    most = min(settings.row_piece // size, max(share, SHORTEST))
+    most = min(settings.row_piece // size, max(share, shortest))
     line = machine.caches[0].line // 4
     return min(most, -(-count // -(-count // most) // line) * line)
 
@@ -412,7 +415,11 @@ def block_length(axis, body):
     # A row holds numbers of 32 bits, mostly; each column has rows of its own.
     own = sum(b.nbytes for b in own_rows(axis, stores_in(body)))
     most = config.fusion.row_bytes // own if own else longest
-    return max(min(longest, longest_piece(longest, 4), most), 1)
+    kept = (s for s in stores_in(body) if s.buffer.space == "global")
+    free = (frozenset().union(*(i.free for i in s.index)) for s in kept)
+    written = any(axis in axes and len(axes) > 1 for axes in free)
+    shortest = SHORTEST_WRITTEN if written else SHORTEST
+    return max(min(longest, longest_piece(longest, 4, shortest), most), 1)
 
 
 def own_rows(axis, stores):

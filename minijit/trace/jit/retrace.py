@@ -74,9 +74,8 @@ def context_facts(captures):
     facts = {}
     for place, value in captures.values:
         facts[place.kind, place.name] = seen(value)
-    changed = dict(config.trace_key().values)
-    for name in config.changes_traces:
-        facts["config", name] = changed.get(name, config.first[name])
+    # A flag that is not there is as it was first: many come with the first compile.
+    facts |= {("config", name): value for name, value in config.trace_key().values}
     return facts
 
 
@@ -157,7 +156,8 @@ def differences(old, new):
     found, told = [], set()
     for fact in [*new, *(fact for fact in old if fact not in new)]:
         kind, name = fact
-        was, now = old.get(fact, "not given"), new.get(fact, "not given")
+        absent = config.first[name] if kind == "config" else "not given"
+        was, now = old.get(fact, absent), new.get(fact, absent)
         if was == now:
             continue
         # A new structure changes the leaves below it; that goes without saying.
