@@ -21,6 +21,7 @@ import numpy as np  # noqa: E402
 from matplotlib.colors import to_hex, to_rgba  # noqa: E402
 
 import minijit as mj  # noqa: E402
+import minijit.compiler  # noqa: E402  # it fills the table of `lower`
 import minijit.numpy as jnp  # noqa: E402
 from minijit.book import drawings, style  # noqa: E402
 from minijit.book.project import find_book, still  # noqa: E402
