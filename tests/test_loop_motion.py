@@ -20,7 +20,7 @@ W, X, C = floats(5, 5), floats(4, 5), floats(5)
 
 
 STAY = {
-    "cheap": lambda w, xs, c: lax.scan(lambda c, x: (c * jnp.sin(w[0]) + x, c), c, xs),
+    "cheap": lambda w, xs, c: lax.scan(lambda c, x: (c * (w[0] + 1) + x, c), c, xs),
     "large": lambda w, xs, c: lax.scan(
         lambda c, x: (c + jnp.outer(w[0], w[1]) @ x, c), c, xs
     ),
@@ -30,7 +30,10 @@ STAY = {
 }
 
 
-MOVE = {"total": lambda w, xs, c: lax.scan(lambda c, x: (c @ (w @ w), c), c, xs)}
+MOVE = {
+    "total": lambda w, xs, c: lax.scan(lambda c, x: (c @ (w @ w), c), c, xs),
+    "dear": lambda w, xs, c: lax.scan(lambda c, x: (c * jnp.sin(w[0]) + x, c), c, xs),
+}
 
 
 @pytest.mark.parametrize("case", STAY | MOVE)
@@ -38,7 +41,7 @@ def test_what_stays_and_what_moves(case):
     jaxpr = simplify(mj.make_jaxpr((STAY | MOVE)[case])(W, X, C)).jaxpr
     loop, = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
     before = {eqn.primitive.name for eqn in jaxpr.eqns[: jaxpr.eqns.index(loop)]}
-    assert bool({"dot_general", "sin"} & before) == (case in MOVE)
+    assert bool({"dot_general", "sin", "add"} & before) == (case in MOVE)
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -3,8 +3,8 @@
     def step(c, x):                         before = W @ W
       return tanh(c @ (W @ W)) + x, c       scan: tanh(c @ before) + x
 
-Of a loop, only what takes a loop itself is moved, a product or a sum for example, and
-only if its result is no larger than what it is made of: to read the result of a few
+Of a loop, only what is dear is moved, a product, a sum or an exponential for example,
+and only if its result is no larger than what it is made of: to read the result of a few
 operations from memory in each step may take longer than to compute it.
 
     cond[branches=(zeros, f)] any x         select_n any 0.0 (f x)
@@ -29,11 +29,12 @@ from ..lower.walk import fallbacks, row_of
 from ..simplify.folding import loop_rules
 
 
-def unchanging(jaxpr, consts):
-    """The results of totals that are the same in every step, where others need them.
+def unchanging(jaxpr, consts, cheap):
+    """The dear results that are the same in every step, where others need them.
 
     Args:
       consts: the inputs of the body that no step changes.
+      cheap: what costs fewer additions for each element is computed in each step.
     """
     fixed, constant, needed = {*jaxpr.constvars, *consts}, [], {*jaxpr.outvars}
     for eqn in jaxpr.eqns:
@@ -46,7 +47,8 @@ def unchanging(jaxpr, consts):
     found = []
     for eqn in reversed(constant):
         wanted = needed.intersection(eqn.outvars)
-        if wanted and row_of(eqn).total and is_no_larger(eqn):
+        dear = wanted and (row_of(eqn).total or row_of(eqn).cost >= cheap)
+        if dear and is_no_larger(eqn):
             found += eqn.outvars
         elif wanted:
             needed.update(eqn.invars)
@@ -80,7 +82,7 @@ def within(s, closed, args, wanted):
 
 
 def moved_scan(s, args, params, avals):
-    """The results of a scan, with totals that it need not repeat before it; or None.
+    """The results of a scan, with what it need not repeat before it; or None.
 
     Args:
       s: the `Simplifier`; args: atoms; params, avals: of the scan and its results.
@@ -88,7 +90,8 @@ def moved_scan(s, args, params, avals):
     closed, count = params["jaxpr"], params["num_consts"]
     jaxpr = closed.jaxpr
     # A scan whose number of steps is not known may have none.
-    early = unchanging(jaxpr, jaxpr.invars[:count]) if params["length"] else ()
+    fixed, cheap = jaxpr.invars[:count], s.settings.cheap
+    early = unchanging(jaxpr, fixed, cheap) if params["length"] else ()
     if not early:
         return None
     (consts, rest), (given, inputs) = split(jaxpr.invars, count), split(args, count)
