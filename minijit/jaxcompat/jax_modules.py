@@ -220,7 +220,7 @@ class Facade(types.ModuleType):
         return value
 
     @property
-    def __dict__(self):
+    def __dict__(self):  # type: ignore[override]
         """All names there are: libraries copy them."""
         for name in dir(self):
             setattr(self, name, getattr(self, name))

@@ -19,7 +19,7 @@ def check_cheapest(cheapest):
         return powers / powers.sum(0)
 
     def shares(x):
-        return x * x / (x * x).sum(0)
+        return x * x / (x * x).sum(1, keepdims=True)
 
     x = np.random.default_rng(0).normal(size=(4096, 1000)).astype(np.float32)
     def prices(f):
