@@ -1,4 +1,4 @@
-"""Totals that no step of a loop changes are computed before it, once."""
+"""What is dear, and no step of a loop changes, is computed before it, once."""
 
 import numpy as np
 import pytest

@@ -156,8 +156,8 @@ def longest_piece(count, size, shortest=SHORTEST):
     # For several cores there are two pieces for each, where they are not too short.
     share = -(-count // (2 * machine.cores if machine.cores > 1 else 1))
     most = min(settings.row_piece // size, max(share, shortest))
-    line = machine.caches[0].line // 4
-    return min(most, -(-count // -(-count // most) // line) * line)
+    pieces, line = -(-count // most), machine.caches[0].line // 4
+    return min(most, -(-count // (pieces * line)) * line)
 
 
 def rows_at_once(totals):
