@@ -320,6 +320,38 @@ def test_a_fork_waits_for_a_thread_that_logs_while_it_compiles():
     in_a_process(LOGS_WHILE_IT_COMPILES)
 
 
+FORKS_AMID_AN_IMPORT = """
+import os, signal, sys, threading, time
+import minijit
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["SLOW"] and not started.is_set():
+            started.set()
+            time.sleep(0.3)  # The other one is about to fork by then.
+
+sys.modules.pop("sysconfig", None)
+sys.meta_path.insert(0, Slow())
+call = lambda: minijit.jit(lambda x: x + 1)(1.0)
+started = threading.Event()
+threading.Thread(target=call).start()
+assert started.wait(20)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(0 if call() == 2 else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.parametrize("module", [
+    "sysconfig", "minijit.trace.jit.progress", "minijit.compiler", "llvmlite.binding",
+])  # fmt: skip
+def test_a_fork_waits_for_a_thread_that_imports(module):
+    """What a module has locked in the middle stays locked in the child."""
+    in_a_process(FORKS_AMID_AN_IMPORT, SLOW=module)
+
+
 @pytest.mark.chapter(9)
 def test_ctrl_c_as_a_block_ends_leaves_no_trace_behind():
     """It may come as the call begins that ends a `with`, which is then never made."""

@@ -13,7 +13,7 @@ import os
 from contextlib import contextmanager
 
 from ...compile.schedule.machine import levels
-from ...trace.base.demand import uncollected
+from ...trace.base.demand import importing
 from ...trace.base.locks import Lock
 from ...trace.base.turns import fork_locks
 
@@ -32,7 +32,7 @@ RATHER_NOT = "prefer-no-gather", "prefer-no-scatter"
 @functools.cache
 def binding():
     """llvmlite's LLVM, imported and made ready when it is first asked for."""
-    with uncollected():
+    with importing():
         import llvmlite.binding as llvm
     mend(llvm.ffi)
     llvm.initialize_native_target()

@@ -16,8 +16,12 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
+import weakref
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+
+from .locks import Lock
 
 package = __name__.partition(".")[0]
 
@@ -31,26 +35,43 @@ inner_parts = {
 additions: dict = {}
 
 
+class Import:
+    """That a thread imports something: over when its lock is free."""
+
+    def __init__(self):
+        self.thread, self.lock = threading.get_ident(), Lock(threading.Lock())
+
+
+# Those that go on now.  A module that is half imported is locked, in a forked process
+# for ever: so a fork waits for them (`turns`).
+imports: weakref.WeakSet = weakref.WeakSet()
+imports_lock = Lock(threading.RLock())
+
+
 @contextmanager
-def uncollected():
-    """No collection of garbage meanwhile.
+def importing():
+    """No collection of garbage meanwhile, and no fork by another thread.
 
     While modules are imported, thousands of objects come and stay: a collection amid
     them, of all that the process has, takes longer than the import itself.
     """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+    this = Import()
+    with this.lock:
+        with imports_lock:
+            imports.add(this)
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collecting:
+                gc.enable()
 
 
 def fetch(place):
     """What "module:name" means, or "module": its name begins after the package's."""
     module, _, name = place.partition(":")
-    with uncollected():
+    with importing():
         if module.startswith(("compile", "run")):
             importlib.import_module(f"{package}.compiler")
         found = importlib.import_module(f"{package}.{module}")

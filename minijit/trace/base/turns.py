@@ -13,6 +13,7 @@ import threading
 import weakref
 from contextlib import nullcontext
 
+from . import demand
 from .locks import Lock
 
 
@@ -128,22 +129,36 @@ def one_at_a_time(compiler):
 
 # What is locked while a process forks: no other thread is then in the middle of
 # compiling, or of changing a table, and the child does not wait for one for ever.
-fork_locks = [compile_lock, lock]
+fork_locks = [compile_lock, lock, demand.imports_lock]
 # Those that are locked now, for another thread may add one meanwhile.
 held: list = []
 
 
 def before_fork():
-    """Wait for the other threads to leave what is locked."""
-    for each in list(fork_locks):
-        each.acquire()
-        held.append(each)
+    """Wait for the other threads to leave what is locked, and to end their imports.
+
+    These may need what is locked, or lock more: all is left while one is waited for.
+    """
+    me = threading.get_ident()
+    while True:
+        for each in list(fork_locks):
+            each.acquire()
+            held.append(each)
+        others = [each.lock for each in demand.imports if each.thread != me]
+        if held == fork_locks and not any(each.locked() for each in others):
+            return
+        after_fork()
+        for each in others:
+            with each:
+                pass
 
 
 def after_fork():
     """Unlock, in either process."""
-    while held:
-        held.pop().release()
+    mine = held[::-1]
+    held.clear()  # What is locked next is another thread's.
+    for each in mine:
+        each.release()
 
 
 def after_fork_in_child():

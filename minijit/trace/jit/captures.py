@@ -35,6 +35,7 @@ import numpy as np
 
 from ..arguments import function_name
 from ..base.config import config
+from ..base.demand import importing
 from ..base.errors import HERE, PACKAGE, text_of, user_level
 from ..core import Array, Primitive, Tracer
 
@@ -80,9 +81,10 @@ FIXED = (PACKAGE, os.path.dirname(np.__file__), "<frozen")
 @functools.cache
 def folders(*names):
     """Folders of the installation, as `sysconfig` names them."""
-    import sysconfig
+    with importing():
+        import sysconfig
 
-    return tuple({sysconfig.get_path(name) for name in names})
+        return tuple({sysconfig.get_path(name) for name in names})
 
 
 def is_fixed(file):
