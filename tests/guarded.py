@@ -62,18 +62,29 @@ declare void @abort() noreturn
 declare void @free(ptr)
 declare ptr @realloc(ptr, i64)
 
-define internal ptr @size_at(i64 %page) {
-  %number = lshr i64 %page, SHIFT
-  %first = load i64, ptr @table
-  %offset = mul i64 %number, 8
-  %where = add i64 %first, %offset
-  %at = inttoptr i64 %where to ptr
+define internal i64 @offset_of(ptr %p) {
+  %word = ptrtoint ptr %p to i64
+  %base = load i64, ptr @first
+  %offset = sub i64 %word, %base
+  ret i64 %offset
+}
+
+define internal i1 @is_ours(ptr %p) {
+  %offset = call i64 @offset_of(ptr %p)
+  %inside = icmp ult i64 %offset, RESERVED
+  ret i1 %inside
+}
+
+define internal ptr @size_of(ptr %p) {
+  %offset = call i64 @offset_of(ptr %p)
+  %number = lshr i64 %offset, SHIFT
+  %table = load ptr, ptr @table
+  %at = getelementptr i64, ptr %table, i64 %number
   ret ptr %at
 }
 
 define ptr @take(ptr %self, i64 %wanted) {
-  %none = icmp eq i64 %wanted, 0
-  %size = select i1 %none, i64 1, i64 %wanted
+  %size = call i64 @llvm.umax.i64(i64 %wanted, i64 1)
   %more = add i64 %size, MASK
   %pages = and i64 %more, -PAGE
   %all = add i64 %pages, PAGE
@@ -88,9 +99,7 @@ open:
   %good = icmp eq i32 %failed, 0
   br i1 %good, label %fill, label %full
 fill:
-  %base = load i64, ptr @first
-  %number = sub i64 %page, %base
-  %at = call ptr @size_at(i64 %number)
+  %at = call ptr @size_of(ptr %start)
   store i64 %size, ptr %at
   %byte = load i64, ptr @garbage
   %byte32 = trunc i64 %byte to i32
@@ -108,16 +117,14 @@ fill:
 full:
   ret ptr null
 }
+declare i64 @llvm.umax.i64(i64, i64)
 
 define ptr @take_zeros(ptr %self, i64 %count, i64 %each) {
   %size = mul i64 %count, %each
   %found = call ptr @take(ptr %self, i64 %size)
   %none = icmp eq ptr %found, null
-  br i1 %none, label %done, label %clear
-clear:
-  call ptr @memset(ptr %found, i32 0, i64 %size)
-  br label %done
-done:
+  %cleared = select i1 %none, i64 0, i64 %size
+  call ptr @memset(ptr %found, i32 0, i64 %cleared)
   ret ptr %found
 }
 
@@ -138,25 +145,6 @@ bad:
   unreachable
 done:
   ret void
-}
-
-define internal ptr @size_of(ptr %p) {
-  %word = ptrtoint ptr %p to i64
-  %page = and i64 %word, -PAGE
-  %base = load i64, ptr @first
-  %number = sub i64 %page, %base
-  %at = call ptr @size_at(i64 %number)
-  ret ptr %at
-}
-
-define internal i1 @is_ours(ptr %p) {
-  %word = ptrtoint ptr %p to i64
-  %base = load i64, ptr @first
-  %last = load i64, ptr @last
-  %high = icmp uge i64 %word, %base
-  %low = icmp ult i64 %word, %last
-  %both = and i1 %high, %low
-  ret i1 %both
 }
 
 define void @give(ptr %self, ptr %p, i64 %ignored) {
@@ -203,23 +191,17 @@ new:
 copy:
   %at = call ptr @size_of(ptr %old)
   %had = load i64, ptr %at
-  %less = icmp ult i64 %had, %size
-  %both = select i1 %less, i64 %had, i64 %size
+  %both = call i64 @llvm.umin.i64(i64 %had, i64 %size)
   call ptr @memcpy(ptr %found, ptr %old, i64 %both)
   call void @give(ptr %self, ptr %old, i64 0)
   br label %ready
 ready:
   ret ptr %found
 }
+declare i64 @llvm.umin.i64(i64, i64)
 
 define ptr @minijit_room(i64 %size) {
   %found = call ptr @take(ptr null, i64 %size)
-  %none = icmp eq ptr %found, null
-  br i1 %none, label %bad, label %good
-bad:
-  call void @abort()
-  unreachable
-good:
   ret ptr %found
 }
 
@@ -229,12 +211,7 @@ define ptr @minijit_realloc(ptr %old, i64 %size) {
 }
 
 define void @minijit_free(ptr %p) {
-  %none = icmp eq ptr %p, null
-  br i1 %none, label %done, label %some
-some:
   call void @give(ptr null, ptr %p, i64 0)
-  br label %done
-done:
   ret void
 }
 """
@@ -258,6 +235,7 @@ class Guard:
     def __init__(self):
         words = dict(MASK=PAGE - 1, PAGE=PAGE, SHIFT=PAGE.bit_length() - 1)
         words |= dict(ALIGNED=ALIGNED, CANARY=CANARY, FIXED=FLAGS | MAP_FIXED)
+        words["RESERVED"] = RESERVED
         text = TEXT
         for word, value in words.items():
             text = text.replace(word, str(value))
