@@ -352,6 +352,28 @@ def test_a_fork_waits_for_a_thread_that_imports(module):
     in_a_process(FORKS_AMID_AN_IMPORT, SLOW=module)
 
 
+def test_threads_fork_at_once():
+    """What one locks for its child, another does not unlock."""
+    in_a_process("""
+        import os, sys, threading, minijit
+
+        def work():
+            for _ in range(50):
+                if child := os.fork():
+                    assert os.waitpid(child, 0)[1] == 0
+                else:
+                    os._exit(0)
+
+        bad = []
+        threading.excepthook = sys.unraisablehook = bad.append
+        sys.setswitchinterval(1e-6)
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert not bad, bad
+    """)
+
+
 @pytest.mark.chapter(9)
 def test_ctrl_c_as_a_block_ends_leaves_no_trace_behind():
     """It may come as the call begins that ends a `with`, which is then never made."""
