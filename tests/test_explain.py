@@ -516,7 +516,7 @@ MOVES = {"transpose", "reshape", "broadcast_in_dim", "concatenate", "slice", "co
 @pytest.mark.chapter(25)
 @pytest.mark.fusion
 @pytest.mark.parametrize("wrap, calls, kernels, most", [
-    (lambda f: f, 5, 7, 1.3), (mj.value_and_grad, 13, 14, 1.6),
+    (lambda f: f, 5, 7, 17), (mj.value_and_grad, 13, 14, 30.5),
 ])  # fmt: skip
 def test_griffin(wrap, calls, kernels, most):
     """Issue 11's block: products and a recurrence, and what lies between them."""
@@ -536,8 +536,7 @@ def test_griffin(wrap, calls, kernels, most):
         assert {use.sweeps for use in large} <= {1, 16}, (step, large)
         sweeps += sum(use.sweeps == 16 for use in large)
     assert sweeps == (wrap is mj.value_and_grad)
-    assert report.ideal_bytes < report.needed_bytes <= report.traffic_bytes
-    assert report.traffic_bytes <= most * report.needed_bytes
+    assert report.traffic_bytes <= most * report.ideal_bytes
 
 
 def test_stages():
@@ -600,7 +599,7 @@ def test_assertions():
     assert testing.assert_kernels(lambda x: jnp.sin(x) * 2, (x,), 1, calls=0).exact
     testing.assert_traffic(lambda x: jnp.sin(x) * 2, (x,), 1.0)
     shares = mj.explain(mj.jit(lambda x: x / x.sum(), backend="plain"), x)
-    assert shares.needed_bytes == 2 * x.nbytes < shares.traffic_bytes
+    assert shares.ideal_bytes == 2 * x.nbytes < shares.traffic_bytes
     with pytest.raises(AssertionError, match="1 kernels, expected 2:\n<lambda>: 1"):
         testing.assert_kernels(lambda x: jnp.sin(x) * 2, (x,), 2)
     with pytest.raises(AssertionError, match="1 calls, expected 0"):

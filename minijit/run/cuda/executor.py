@@ -62,7 +62,7 @@ class CudaProgram(LLVMProgram):
             constants = tuple(made.constants.items())
             key = made.printed.body, constants, made.grid, made.block
             first = kernels.setdefault(key, made)
-            launched[kernel] = first, SimpleNamespace(buffers=made.args, numbers=())
+            launched[kernel] = first, SimpleNamespace(buffers=made.args)
         self.kernels = tuple(kernels.values())
         self.names = [first.name for first, _ in launched.values()]
         functions = {k.name: partial(launchers[native], k) for k in self.kernels}

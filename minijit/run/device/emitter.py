@@ -177,7 +177,7 @@ def print_on_grid(kernel, name, constants, launch):
     walker.memory()
     walker.run()
     origins = {buffer.origin: own for buffer, own in arrays.items()}
-    lines = heading(name, {}, origins) + emitter.first + emitter.lines
+    lines = heading(name, origins) + emitter.first + emitter.lines
     ways = [f"{n}" for n in launch.grid if n > 1] or ["1"]
     grid = f"# {' x '.join(ways)} blocks of {launch.threads} threads"
     return KernelSource(

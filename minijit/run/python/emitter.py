@@ -10,14 +10,12 @@ from `scalar_math`.  Variables carry their type (`v0: uint8 = ...`): Python igno
 and numba is told: in `uint8` a sum wraps around without a cast.
 """
 
-import re
 from contextlib import contextmanager
 
 from ...compile.loops.expressions import Const
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import BOOL, INDEX, storage_dtype
 from ...compile.memory.complex_pairs import in_pairs
-from ...compile.numbers.lift_numbers import lift
 from ...compile.schedule.place import placed
 from ...compile.schedule.placing_rules import sure
 from ..emit import Walker
@@ -152,29 +150,25 @@ class PythonEmitter(TypedWriter):
             yield otherwise
 
 
-def print_kernel(kernel, name, constants, emitter=PythonEmitter, numbers=None):
+def print_kernel(kernel, name, constants):
     """Print one kernel: -> `KernelSource`.
 
     Args:
       constants: the `Constants` of the file.
-      numbers: {Const: its Argument}, for a kernel that is called with numbers.
     """
-    body, numbers = in_pairs(placed(kernel.body)), numbers or {}
+    body = in_pairs(placed(kernel.body))
     arrays = buffer_names(body)
-    writer = emitter(dict(arrays), constants)
+    writer = PythonEmitter(dict(arrays), constants)
     for buffer in local_buffers(body):
         writer.own(buffer)
-    walker = Walker(writer)
-    walker.values |= {n: writer.argument(n.name) for n in numbers.values()}
-    walker.block(body)
+    Walker(writer).block(body)
     return KernelSource(
         name,
-        "\n".join(heading(name, numbers, arrays) + writer.lines) + "\n",
+        "\n".join(heading(name, arrays) + writer.lines) + "\n",
         source_comment(kernel),
         tuple(arrays),
         writer.locals,
         tuple(writer.used),
-        tuple(numbers),
     )
 
 
@@ -248,24 +242,3 @@ operations |= {
     "shift_right_logical": print_shift("shift_right_logical", ">>", "u"),
     "shift_right_arithmetic": print_shift("shift_right_arithmetic", ">>", "i"),
 }
-
-
-class ArgumentEmitter(PythonEmitter):
-    """Prints kernels in which numbers are arguments: n0, n1, ..."""
-
-    def element(self, buffer, index):
-        """numba has to be told that an index with an argument is not negative."""
-        known = [re.search(r"\bn\d", str(i)) is None for i in index]
-        pairs = zip(index, known, strict=True)
-        index = [i if sure else Text(f"np.uint64({i})") for i, sure in pairs]
-        return super().element(buffer, index)
-
-    def argument(self, name):
-        self.fixed.add(name)
-        return Text(name)
-
-
-def print_lifted(kernel, name, constants, kinds):
-    """Print a kernel in which numbers of some kinds are arguments, see `lift`."""
-    lifted, numbers = lift(kernel, kinds)
-    return print_kernel(lifted, name, constants, ArgumentEmitter, numbers)

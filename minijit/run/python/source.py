@@ -24,27 +24,12 @@ from dataclasses import dataclass
 from ...compile.loops.scalars import is_half
 from ...compile.loops.statements import Kernel
 from ...compile.memory.complex_pairs import PairBuffer, origin_of
-from ...compile.numbers.lift_numbers import factors, offsets
 from ..scalars.scalar_math import functions
-from .emitter import print_kernel, print_lifted
+from .emitter import print_kernel
 from .source_text import WIDTH, Constants, SourceWriter, dtype_text
 
 # type of a kernel -> function(kernel, name, constants) -> its source.
 kernel_printers = {Kernel: print_kernel}
-# So many kernels that differ in numbers only are one, with these for arguments.
-FEWEST = 3
-
-
-def alike(kernels):
-    """Those kernels of a program that are worth printing with numbers as arguments."""
-    if len(kernels) < FEWEST:
-        return ()
-    versions, constants = defaultdict(dict), Constants()
-    for kernel in kernels:
-        source = print_lifted(kernel, "kernel", constants, offsets | factors)
-        versions[source.body].setdefault(source.numbers, []).append(kernel)
-    many = [same.values() for same in versions.values() if len(same) >= FEWEST]
-    return {kernel for same in many for kernels in same for kernel in kernels}
 
 
 @dataclass(frozen=True)
@@ -154,7 +139,7 @@ class DriverPrinter:
     def kernel(self, kernel):
         source, own = self.kernels[kernel]
         self.allocate(map(origin_of, own.buffers))
-        names = list(map(self.constants.name, own.numbers))
+        names = []
         for b in own.buffers:
             bits = f"{b.name}.view(np.uint16)" if is_half(b.dtype) else b.name
             names.append(f"pairs({b.name})" if isinstance(b, PairBuffer) else bits)
@@ -222,14 +207,10 @@ def print_program(program, heading=""):
     """
     constants, distinct, kernels, writer = Constants(), {}, {}, SourceWriter()
     counts: Counter = Counter()
-    lifted = alike([k for k in program.kernels if type(k) is Kernel])
     for kernel in program.kernels:
         stem = "kernel" if type(kernel) is Kernel else kernel.name
         name = f"{stem}_{counts[stem]}"
-        if kernel in lifted:
-            source = print_lifted(kernel, name, constants, offsets | factors)
-        else:
-            source = kernel_printers[type(kernel)](kernel, name, constants)
+        source = kernel_printers[type(kernel)](kernel, name, constants)
         counts[stem] += source.body not in distinct
         kernels[kernel] = distinct.setdefault(source.body, source), source
     driver = driver_printers["python"](program, kernels, constants, writer)

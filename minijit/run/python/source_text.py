@@ -162,7 +162,6 @@ class KernelSource:
       buffers: the `Buffer`s to call it with.
       locals: {variable: dtype name}.
       constants: the names of constants it uses.
-      numbers: the `Const`s to call it with, before the buffers.
       functions: the sources of those that it calls, if it is a region.
     """
 
@@ -172,7 +171,6 @@ class KernelSource:
     buffers: tuple
     locals: dict = field(repr=False)
     constants: tuple = ()
-    numbers: tuple = ()
     functions = ()
 
     @property
@@ -182,9 +180,9 @@ class KernelSource:
 
     @property
     def signature(self):
-        """(dtype name, number of axes) of each argument; of a number (dtype name,)."""
-        arrays = ((storage_dtype(b.dtype).name, len(b.shape)) for b in self.buffers)
-        return (*((wide_dtype(c.dtype).name,) for c in self.numbers), *arrays)
+        """(dtype name, number of axes) of each argument."""
+        given = self.buffers
+        return tuple((storage_dtype(b.dtype).name, len(b.shape)) for b in given)
 
 
 def param_text(name, buffer):
@@ -207,10 +205,9 @@ def source_comment(kernel):
     return "\n".join([*lines, *("# " + line for line in primitives)])
 
 
-def heading(name, numbers, buffers):
-    """The `def` line, which says what each number and each array is."""
-    params = [f"{n.name}: {wide_dtype(n.dtype).name}" for n in numbers.values()]
-    params += [param_text(name, buffer) for buffer, name in buffers.items()]
+def heading(name, buffers):
+    """The `def` line, which says what each array is."""
+    params = [param_text(name, buffer) for buffer, name in buffers.items()]
     return heading_lines(name, params)
 
 

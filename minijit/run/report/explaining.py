@@ -18,7 +18,6 @@ from ...compile.control.region_traffic import Growing
 from ...compile.decisions import decisions_about
 from ...compile.fuse.traffic import Use, traffic_of
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.element_sets import count
 from ...compile.loops.statements import Kernel, Region
 from ...compile.lower.walk import lower
 from ...compile.report.explain import Array, Report, Step
@@ -94,30 +93,6 @@ def count_steps(program, native):
     inner = filter(None, map(called, program.body))
     inside = (count_steps(rewritten(made, native), native) - 1 for made in inner)
     return len(program.body) + sum(inside)
-
-
-def needed_bytes(report):
-    """What has to be moved as long as calls are calls, and cannot be fused.
-
-    They read and write what they do.  Kernels read what a call or the caller made, and
-    write what one of them wants, each element once; what only kernels use could stay in
-    registers.  (`ideal_bytes` counts the caller's arrays only.)
-    """
-    of_calls = {u.buffer for step in report.calls for u in (*step.reads, *step.writes)}
-    total = sum(step.nbytes for step in report.calls)
-    reads = [use for step in report.kernels for use in step.reads]
-    writes = [use for step in report.kernels for use in step.writes]
-    for array in report.arrays:
-        if array.role == "temporary" and array.buffer not in of_calls:
-            continue
-        for uses in (reads, writes):
-            sets = [s for u in uses if u.buffer is array.buffer for s in u.sets]
-            number, _ = count(sets, array.buffer.shape)
-            total += number * array.buffer.dtype.itemsize
-    return total
-
-
-Report.needed_bytes = property(needed_bytes)
 
 
 class Reporting:
