@@ -28,15 +28,12 @@ from minijit.trace.base.config import config
 from minijit.trace.numpy_values import real_part
 from minijit.tree_util import tree_leaves
 from tests import random_memory, test_cuda_graphs
+from tests.test_cuda_graphs import numbers
 
 # How often a call is timed, and how many calls are one measurement.
 REPEATS, CALLS = 7, 20
 # How many random programs are compared.
 DRAWN = 100
-
-
-def numbers(*shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32) / 4
 
 
 # ---- programs, as functions of a library: minijit, or jax

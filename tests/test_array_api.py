@@ -114,7 +114,7 @@ signed = ["int8", "int16", "int32", "int64"]
 unsigned = ["uint8", "uint16", "uint32", "uint64"]
 integers = signed + unsigned
 real = integers + floats
-numeric, every = real + complexes, bools + real + complexes
+every = bools + real + complexes
 
 
 def array_of(dtype):

@@ -44,25 +44,8 @@ def test_what_lockstep_does_not_know_is_said_in_other_words():
     refused(NoKernel, "the kernel has no array `z`", ran.of, "z")
 
 
-def hasty(x, y):
-    s = cuda.shared.array(64, np.float32)
-    t = cuda.threadIdx.x
-    s[t] = x[t]
-    y[t] = s[(t + 1) % 64]
-
-
 def one_for_all(x, y):
     y[0] = x[cuda.threadIdx.x]
-
-
-def among_many(x, y):
-    s = cuda.shared.array(64, np.float32)
-    t = cuda.threadIdx.x
-    s[t] = x[t]
-    cuda.syncthreads()
-    y[t] = s[3]
-    if t == 5:
-        s[3] = x[t]
 
 
 def counted(x, y):
@@ -91,77 +74,36 @@ def test_a_barrier_stands_between_an_atomic_and_a_load():
     refused(Race, both, run_in_lockstep, kernel, x, np.zeros(2, "f4"))
 
 
-def too_far(x, y):
-    y[cuda.threadIdx.x] = x[cuda.threadIdx.x + 200]
+SHARED = "s = cuda.shared.array(64, np.float32)"
+MANY = "s[t] = x[t] | cuda.syncthreads() | y[t] = s[3] | if t == 5: s[3] = x[t]"
+FLAG = "s[t] = 1 | while s[(t + 1) % 64] > 0: |     if t == 63: s[0] = 1"
 
 
-def parted(x, y):
-    if cuda.threadIdx.x < 40:
-        cuda.syncthreads()
-
-
-def met(x, y):
-    s = cuda.shared.array(64, np.float32)
-    t = cuda.threadIdx.x
-    s[t] = x[t]
-    for k in range(2):
-        y[t] = s[(1 - t) % 64 + 63 * k]
-
-
-def met_early(x, y):
-    s = cuda.shared.array(64, np.float32)
-    s[cuda.threadIdx.x] = x[0]
-    y[cuda.threadIdx.x] = s[0]
-    if cuda.threadIdx.x < 40:
-        cuda.syncthreads()
-
-
-def flagged(x, y):
-    s = cuda.shared.array(64, np.float32)
-    t = cuda.threadIdx.x
-    s[t] = 1
-    while s[(t + 1) % 64] > 0:
-        if t == 63:
-            s[0] = 1
-
-
-def endless(x, y):
-    k = 0
-    while k < 1:
-        k = 0
-
-
-def partly(x, y):
-    t = cuda.threadIdx.x
-    if t < 40:
-        v = x[t]
-    y[t] = v
-
-
-def empty(x, y):
-    s = cuda.shared.array(2 * 32, np.float32)
-    y[cuda.threadIdx.x] = s[cuda.threadIdx.x]
-
-
-def beginning(x, y):
-    x[cuda.threadIdx.x] = 0
-
-
-@pytest.mark.parametrize("kernel, error, says", [
-    (hasty, Race, r"thread 0 of block 0 and thread 1 of block 0 use s\[1\], one of"),
-    (one_for_all, Race, r"thread 1 of block 0 use y\[0\], both .* they do it at once"),
-    (among_many, Race, r"thread 5 of block 0 and thread 63 of block 0 use s\[3\]"),
-    (too_far, OutOfBounds, r"thread 56 of block 0 loads x\[256\]"),
-    (parted, Divergence, "0 of block 0 came to a barrier, and thread 40 did not"),
-    (met, OutOfBounds, r"thread 0 of block 0 loads s\[64\], and s has 64"),
-    (met_early, Divergence, "0 of block 0 came to a barrier, and thread 40 did not"),
-    (flagged, Race, r"thread 0 of block 0 and thread 1 of block 0 use s\[1\], one"),
-    (endless, NoKernel, "after 10,000 statements the kernel has not ended"),
-    (partly, Unset, "thread 40 of block 0 uses v, which it has not set"),
-    (empty, Unset, r"thread 0 of block 0 loads s\[0\], which no thread has stored"),
-    (beginning, NoKernel, r"thread 0 of block 0 stores x\[0\], and x is only to be lo"),
+# Kernels, of which `|` divides the lines.
+@pytest.mark.parametrize("lines, error, says", [
+    ("s[t] = x[t] | y[t] = s[(t + 1) % 64]", Race,
+     r"thread 0 of block 0 and thread 1 of block 0 use s\[1\], one of"),
+    ("y[0] = x[t]", Race, r"thread 1 of block 0 use y\[0\], both .* do it at once"),
+    (MANY, Race, r"thread 5 of block 0 and thread 63 of block 0 use s\[3\]"),
+    ("y[t] = x[t + 200]", OutOfBounds, r"thread 56 of block 0 loads x\[256\]"),
+    ("if t < 40: cuda.syncthreads()", Divergence,
+     "0 of block 0 came to a barrier, and thread 40 did not"),
+    ("s[t] = x[t] | for k in range(2): y[t] = s[(1 - t) % 64 + 63 * k]", OutOfBounds,
+     r"thread 0 of block 0 loads s\[64\], and s has 64"),
+    ("s[t] = x[0] | y[t] = s[0] | if t < 40: cuda.syncthreads()", Divergence,
+     "0 of block 0 came to a barrier, and thread 40 did not"),
+    (FLAG, Race, r"thread 0 of block 0 and thread 1 of block 0 use s\[1\], one"),
+    ("k = 0 | while k < 1: k = 0", NoKernel,
+     "after 10,000 statements the kernel has not ended"),
+    ("if t < 40: v = x[t] | y[t] = v", Unset,
+     "thread 40 of block 0 uses v, which it has not set"),
+    ("u = cuda.shared.array(2 * 32, np.float32) | y[t] = u[t]", Unset,
+     r"thread 0 of block 0 loads u\[0\], which no thread has stored"),
+    ("x[t] = 0", NoKernel, r"thread 0 of block 0 stores x\[0\], and x is only to be"),
 ])  # fmt: skip
-def test_a_wrong_kernel_is_told_what_is_wrong(kernel, error, says):
+def test_a_wrong_kernel_is_told_what_is_wrong(lines, error, says):
+    body = ["t = cuda.threadIdx.x", *[SHARED] * ("s[" in lines), *lines.split(" | ")]
+    kernel = of_source("def k(x, y):\n" + "".join(f"    {x}\n" for x in body))["k"]
     with pytest.raises(error) as caught:
         launch(kernel, 1, 64, x, np.zeros(64, "f4"))
     told = str(caught.value).split("\n")

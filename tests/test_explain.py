@@ -520,9 +520,7 @@ MOVES = {"transpose", "reshape", "broadcast_in_dim", "concatenate", "slice", "co
 ])  # fmt: skip
 def test_griffin(wrap, calls, kernels, most):
     """Issue 11's block: products and a recurrence, and what lies between them."""
-    d, hidden = 256, 512
-    shapes = dict.fromkeys(("left", "right"), (d, hidden)) | {"conv": (16, 1, hidden)}
-    shapes |= dict.fromkeys(("gate", "decay"), (hidden, hidden)) | {"out": (hidden, d)}
+    d, shapes = bench_products.d, bench_products.griffin_shapes
     given = {name: mj.ShapeDtypeStruct(s, "float32") for name, s in shapes.items()}
     x = mj.ShapeDtypeStruct((8, 256, d), "float32")
     report = mj.explain(wrap(bench_products.griffin(mj)), given, x)

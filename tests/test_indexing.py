@@ -54,10 +54,6 @@ masks = [
     (np.array([False, True, False]), slice(1, 3)), np.zeros((3, 4, 5), bool), True,
     False, (True, 1), (slice(None), 1, True), (0, slice(None), np.arange(5) % 3 > 0),
 ]  # fmt: skip
-outside = [
-    10, -9, (1, -7, 3), np.array([2, 0, 5, -4, -1]),
-    (slice(None), np.array([[0, 9], [-5, 1]])), np.array([1, 200, 255], np.uint8),
-]  # fmt: skip
 inside = basic + advanced + masks
 
 

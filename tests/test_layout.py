@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
-import ir_interpreter
 import numpy as np
 import pytest
+from convolution_cases import check
 from harness import alike, program_of
 
 import minijit as mj
@@ -31,13 +31,6 @@ def small_products_are_calls(request):
     changes = {} if limited else {"small_product": 0}
     with config.override("fusion", config.fusion.but(**changes)):
         yield
-
-
-def check(f, *args):
-    """The program of a function, once it is right; its numbers are small integers."""
-    program = program_of(f, *args)
-    alike(ir_interpreter.run(program, *args), mj.jit(f, backend="eval")(*args))
-    return program
 
 
 def counts(program):

@@ -27,77 +27,55 @@ tables = {
     for column, file, name in TABLES
 }
 
-# (column, primitive): why it has no row there, or which later module gives it one
-reasons: dict[tuple[str, str], str] = {}
-
 # What is not linear in any argument: it stands in a linear program on residuals only.
 not_linear = """
     abs acos acosh and argmax argmin asin asinh atan atan2 atanh axis_index bessel_i0e
     bessel_i1e bitcast_convert_type borrow cbrt ceil clamp clz cos cosh cumlogsumexp
-    cummax cummin cumprod custom_vjp_call
-    digamma eq erf erf_inv erfc igamma_grad_a random_gamma_grad
-    exp exp2 expm1 floor ge gt igamma igammac integer_pow iota is_finite le lgamma log
-    log1p logistic lt max min ne nextafter not or pmax pmin polygamma population_count
-    random_unwrap random_wrap
-    pow reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_window_max
-    reduce_window_min reduce_xor regularized_incomplete_beta rem round rsqrt scatter-max
-    scatter-min shift_left shift_right_arithmetic shift_right_logical sign sin sinh sort
-    sqrt square stop_gradient tan tanh threefry2x32 top_k while xor zero zeta
+    cummax cummin cumprod custom_vjp_call digamma eq erf erf_inv erfc igamma_grad_a
+    random_gamma_grad exp exp2 expm1 floor ge gt igamma igammac integer_pow iota
+    is_finite le lgamma log log1p logistic lt max min ne nextafter not or pmax pmin
+    polygamma population_count random_unwrap random_wrap pow reduce_and reduce_max
+    reduce_min reduce_or reduce_prod reduce_window_max reduce_window_min reduce_xor
+    regularized_incomplete_beta rem round rsqrt scatter-max scatter-min shift_left
+    shift_right_arithmetic shift_right_logical sign sin sinh sort sqrt square
+    stop_gradient tan tanh threefry2x32 top_k while xor zero zeta cholesky eig eigh
+    geqrf hessenberg householder_product lu lu_pivots_to_permutation qr check
+    io_callback pure_callback rng_bit_generator schur svd tridiagonal checkpointed_while
 """
-not_linear += """
-    cholesky eig eigh geqrf hessenberg householder_product lu lu_pivots_to_permutation
-    qr check io_callback pure_callback rng_bit_generator schur svd tridiagonal
-"""
-reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
-reasons |= {
-    ("linearize", name): "not differentiable, as in JAX"
-    for name in """
-        geqrf hessenberg lu_pivots_to_permutation schur tridiagonal
-    """.split()
-}
-reasons |= {
-    ("linearize", "axis_index"): "it has no arguments",
-    ("linearize", "pmax"): "not differentiable, as in JAX",
-    ("linearize", "pmin"): "not differentiable, as in JAX",
-    ("batch", "axis_index"): "it has no arguments, so none has lanes",
-    ("batch", "iota"): "it has no arguments, so none has lanes",
-    ("batch", "zero"): "it has no arguments, so none has lanes",
-}
-reasons |= {
-    ("transpose", "checkpointed_while"): "not linear",
-    ("transpose", "treeverse"): "its own derivative takes tapes",
-}
-collectives = "all_gather axis_index pmax pmin psum"
-reasons |= {
-    ("lower", name): "a vmap makes it a reduction" for name in collectives.split()
-}
-reasons |= {
-    ("lower", name): "in the dtypes of memory it is a bitcast, or left to NumPy"
-    for name in ("random_unwrap", "random_wrap")
-}
-
-reasons |= {
-    ("lower", "checkpointed_while"): "inlined as a while, before it is lowered",
-    ("lower", "replay"): "inlined as a scan, before it is lowered",
-}
-reasons |= {
-    ("lower", name): "the function that it calls is inlined, before it is lowered"
-    for name in """
-        custom_jvp_call custom_linear_solve custom_vjp_call custom_vmap_call linear_call
-        rng_bit_generator
-    """.split()
-}
-
-
-reasons |= {
-    (column, name): "a convolution becomes it when it is lowered, not before"
-    for column in ("eval", "shape", "linearize", "transpose", "batch")
-    for name in ("patches", "direct_convolution", "direct_convolution_over_images")
-}
-reasons |= {
-    (column, "largest"): "`top_k` becomes it when it is lowered, not before"
-    for column in ("linearize", "transpose", "batch")
-}
+# column: {why a primitive has no row there: primitives}
+missing = {
+    "transpose": {"not linear": not_linear,
+                  "its own derivative takes tapes": "treeverse"},
+    "linearize": {
+        "it has no arguments": "axis_index",
+        "not differentiable, as in JAX":
+            "geqrf hessenberg lu_pivots_to_permutation pmax pmin schur tridiagonal",
+    },
+    "batch": {"it has no arguments, so none has lanes": "axis_index iota zero"},
+    "lower": {
+        "a vmap makes it a reduction": "all_gather axis_index pmax pmin psum",
+        "in the dtypes of memory it is a bitcast, or left to NumPy":
+            "random_unwrap random_wrap",
+        "inlined as a while, before it is lowered": "checkpointed_while",
+        "inlined as a scan, before it is lowered": "replay",
+        "the function that it calls is inlined, before it is lowered": """
+            custom_jvp_call custom_linear_solve custom_vjp_call custom_vmap_call
+            linear_call rng_bit_generator""",
+    },
+}  # fmt: skip
+reasons = {
+    (column, name): why
+    for column, rows in missing.items()
+    for why, names in rows.items() for name in names.split()
+} | {
+    (column, name): f"{what} becomes it when it is lowered, not before"
+    for what, names, columns in [
+        ("a convolution", "patches direct_convolution direct_convolution_over_images",
+         "eval shape linearize transpose batch"),
+        ("`top_k`", "largest", "linearize transpose batch"),
+    ]
+    for name in names.split() for column in columns.split()
+}  # fmt: skip
 
 
 def all_reasons():

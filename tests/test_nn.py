@@ -5,7 +5,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+from function_cases import leaves
 from harness import alike, refused
+from module_cases import nn_cases
 from referee import together
 
 import minijit as mj
@@ -15,54 +17,24 @@ from minijit.nn import initializers
 
 pytestmark = pytest.mark.chapter(16)
 
-activations = """
-    identity relu relu6 squareplus softplus sparse_plus soft_sign sigmoid sparse_sigmoid
-    silu swish mish log_sigmoid elu leaky_relu hard_tanh hard_sigmoid hard_silu
-    hard_swish celu selu gelu tanh
-""".split()
-
-x = np.array([-20, -6, -3, -1, -0.5, -0.0, 0, 0.3, 1, 2.5, 3, 6, 20, 90], np.float32)
 rng = np.random.default_rng(0)
 m = rng.normal(size=(3, 4)).astype(np.float32)
 where = rng.random((3, 4)) < 0.7
 where[:, 0] = True
 
-# name -> function of (nn, array), and the array.
-calls = {
-    **{f: (lambda nn, x, f=f: getattr(nn, f)(x), x) for f in activations},
-    "log1mexp": (lambda nn, x: nn.log1mexp(x), np.abs(x) + np.float32(0.1)),
-    "gelu exact": (lambda nn, x: nn.gelu(x, approximate=False), x),
-    "elu 2": (lambda nn, x: nn.elu(x, 2.0), x),
-    "celu 2": (lambda nn, x: nn.celu(x, 2.0), x),
-    "leaky 0.3": (lambda nn, x: nn.leaky_relu(x, 0.3), x),
-    "squareplus 1": (lambda nn, x: nn.squareplus(x, 1.0), x),
-    "glu": (lambda nn, x: nn.glu(x), m),
-    "glu 1": (lambda nn, x: nn.glu(x, axis=1), m),
-    "softmax": (lambda nn, x: nn.softmax(x), m),
-    "softmax 0": (lambda nn, x: nn.softmax(x, axis=0), m),
-    "softmax both": (lambda nn, x: nn.softmax(x, axis=(0, 1)), m),
-    "softmax where": (lambda nn, x: nn.softmax(x, where=where), m),
-    "log_softmax": (lambda nn, x: nn.log_softmax(x), m),
-    "log_softmax 0": (lambda nn, x: nn.log_softmax(x, axis=0), m),
-    "logsumexp": (lambda nn, x: nn.logsumexp(x), m),
-    "logsumexp 1": (lambda nn, x: nn.logsumexp(x, axis=1), m),
-    "logsumexp keep": (lambda nn, x: nn.logsumexp(x, axis=-1, keepdims=True), m),
-    "logsumexp b": (lambda nn, x: nn.logsumexp(x, axis=0, b=np.abs(m) + 1), m),
-    "logsumexp sign": (
-        lambda nn, x: nn.logsumexp(x, axis=0, b=-np.abs(m), return_sign=True)[0], m,
-    ),
-    "logsumexp where": (lambda nn, x: nn.logsumexp(x, axis=1, where=where), m),
-    "logmeanexp": (lambda nn, x: nn.logmeanexp(x, axis=1), m),
-    "logmeanexp where": (lambda nn, x: nn.logmeanexp(x, where=where), m),
-    "standardize": (lambda nn, x: nn.standardize(x), m),
-    "standardize 0": (lambda nn, x: nn.standardize(x, axis=0, epsilon=0.1), m),
-    "standardize stable": (lambda nn, x: nn.standardize(x, algorithm="stable"), m),
-    "standardize where": (lambda nn, x: nn.standardize(x, where=where), m),
-    "standardize given": (
-        lambda nn, x: nn.standardize(x, mean=0.5, variance=np.float32(2)), m,
-    ),
-}  # fmt: skip
 
+def of_array(name, case):
+    """A case as a function of (nn, array), and the array."""
+    x, *rest = case.args
+    return lambda nn, x: leaves(getattr(nn, name)(x, *rest, **case.kwargs))[0], x
+
+
+calls = {
+    f"{name} {k}": of_array(name, case)
+    for name, cases in nn_cases.items() if name != "dot_product_attention"
+    for k, case in enumerate(cases)
+    if getattr(case.args[0], "dtype", None) == np.float32
+}  # fmt: skip
 # What is no function of floats.
 others = {
     "one_hot": lambda nn: nn.one_hot(np.array([0, 2, 5, -1]), 4),

@@ -135,6 +135,13 @@ def griffin(lib):
     return block
 
 
+d, hidden = 256, 512
+griffin_shapes = dict.fromkeys(("left", "right"), (d, hidden)) | {
+    "conv": (16, 1, hidden), "gate": (hidden, hidden), "decay": (hidden, hidden),
+    "out": (hidden, d),
+}  # fmt: skip
+
+
 def gpt(lib):
     """A transformer block, and a loss of what it makes."""
     jnp, nn = lib.numpy, lib.nn
@@ -165,10 +172,7 @@ def models():
         "b": floats(3, 3, 16, 32, scale=0.1),
         "c": floats(7 * 7 * 32, 10, scale=0.03),
     }
-    d, hidden = 256, 512
-    shapes = dict.fromkeys(("left", "right"), (d, hidden)) | {"conv": (16, 1, hidden)}
-    shapes |= dict.fromkeys(("gate", "decay"), (hidden, hidden)) | {"out": (hidden, d)}
-    block = {key: floats(*shape, scale=0.05) for key, shape in shapes.items()}
+    block = {key: floats(*shape, scale=0.05) for key, shape in griffin_shapes.items()}
     shapes = dict(qkv=(d, 3 * d), o=(d, d), up=(d, 4 * d), down=(4 * d, d))
     former = {key: floats(*shape, scale=0.06) for key, shape in shapes.items()}
     x = floats(8, 256, d)
