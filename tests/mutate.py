@@ -33,9 +33,6 @@ from pathlib import Path
 
 import pytest
 
-from minijit.book.caches import clear_caches
-from minijit.run.llvm.kernels import native_functions
-
 ROOT = Path(__file__).resolve().parents[1]
 # Folders and files of the library.  A test of another one kills nothing here.
 ROOMS = """trace transform compile run ops numpy scipy nn random.py image.py export.py
@@ -531,6 +528,10 @@ def attempt(args):
 
 def judge(path, tree, live, by_name, of_it, kept):
     """(test that fails, or None; how many were tried)."""
+    # Not before pytest has read conftest.py, which says for which machine loops are.
+    from minijit.book.caches import clear_caches
+    from minijit.run.llvm.kernels import native_functions
+
     report = kept / f"report.{os.getpid()}"
 
     def work():

@@ -142,7 +142,7 @@ def compare(seed, backend="plain"):
     with unplanned():
         want, _ = results_of(f, args)
     given = [np.array(a) for a in args]
-    with small_arrays_too():
+    with small_arrays_too(), config.override("debug_checks", True):
         found, made = results_of(f, args, backend, donated=(0, 1)[: seed % 3])
         plan = planned_driver.plan_of(loading.rewritten(made.program))
     for results in found:

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from harness import as_interpreted
+from harness import alike, as_interpreted
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -441,3 +441,19 @@ def test_a_kernel_of_many_carries_is_looked_through_once(monkeypatch):
     assert found.pairs == pairs and len(program.body) == 2
     assert len(asked) == len(set(asked)) == len(pairs)
     assert len(made) == len(program.body)
+
+
+UPDATES = {
+    "rows early": lambda a, b: a.at[::2].set(a[::-1][::2]),
+    "a total early": lambda a, b: a.at[1].multiply(a.at[2].set(0).max(0)),
+    "an argument, on the way": lambda a, b: b @ a.at[1].add(b[0]),
+    "in a scan": lambda a, b: lax.scan(lambda c, x: (c.at[1].add(x), x), a, b)[1],
+}
+
+
+@pytest.mark.parametrize("case", UPDATES)
+def test_the_checker_takes_what_is_written_over(case):
+    f, args = UPDATES[case], np.random.default_rng(0).normal(size=(2, 4, 4))
+    with mj.config.override("debug_checks", True):
+        found = mj.jit(f, donate_argnums=0)(*map(jnp.asarray, args))
+    alike(found, f(*map(jnp.asarray, args)), rtol=1e-5, atol=1e-5)

@@ -189,6 +189,15 @@ def test_what_a_step_gains_counts_for_each_step():
     f, args = backwards(80)
     args = [0.1 * value(a, np.random.default_rng(0)) for a in args]
     agree(f, *args, rtol=1e-4)
+    # A chooser is asked about the kernels of steps, a user's recipe about all others.
+    asked, known = [], []
+    chooser = lambda program, kernel, machine: asked.append(machine.kernel > 0)
+    settings = choose.Choosing.by(chooser, mj.config.fusion)
+    with mj.config.override("fusion", settings):
+        choose.scheduled(few)
+    recipe = lambda loops: known.append(loops.name)
+    alike(mj.schedule(f, recipe)(*args), mj.jit(f)(*args), rtol=1e-4)
+    assert (sum(asked), len(asked)) == (len(known), 6)
 
 
 def test_rows_that_are_vectors_are_not_turned_into_lanes():

@@ -10,10 +10,13 @@ than jax is from what jax says in 64 bits.
 import random
 import threading
 from collections import deque
+from functools import partial
 
 import numpy as np
 
 import minijit
+from minijit.compile.fuse.fuse_settings import FusedFunction
+from minijit.compile.schedule.choose import Choosing, is_sound, plain_text, ways_of
 from tests.fuzz.programs import namespace
 
 # How far a result may be from jax's, as a part of the largest element.
@@ -133,12 +136,22 @@ def theirs(program):
 
 
 def in_any_way(f):
-    """`f` jitted, each kernel in one of the ways that are proposed for it.
+    """`f` jitted, each kernel, also of loops and branches, in one of the ways that are
+    proposed for it.
 
     The price takes few of them: what is wrong with another one, nobody would see.
     """
-    draw = random.Random(0)
-    return minijit.schedule(f, lambda loops: loops.take(draw.choice([*loops.ways])))
+
+    def chooser(program, kernel, machine):
+        draw = random.Random(plain_text(program))
+        chosen = draw.choice([*ways_of(program, kernel).values()])
+        if chosen and not is_sound(program, kernel, chosen):
+            raise Wrong(f"the checker refuses {chosen.recipe}")
+        return chosen
+
+    jitted = minijit.jit(f)
+    changes = partial(Choosing.by, chooser)
+    return FusedFunction(jitted.function, jitted.options, changes)
 
 
 class Judge:

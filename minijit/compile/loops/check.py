@@ -36,10 +36,11 @@ def check_program(program):
     """Raise a `LoopTypeError` unless a program is well-formed; -> the program."""
     constants = [buffer for buffer, _ in program.constants]
     known = {*program.inputs, *constants}
-    writable = {*program.temps, *program.outputs}
+    donated = dict(program.donated).keys()
+    writable = {*program.temps, *program.outputs, *donated}
     names = [buffer.name for buffer in known | writable]
     require(len(set(names)) == len(names), "two buffers have one name")
-    twice = known & writable - dict(program.donated).keys()
+    twice = known & writable - donated
     require(not twice, "a result or temporary is an input or a constant")
     for buffer, value in program.constants:
         require(value.shape == buffer.shape, "{} has another shape", buffer)
@@ -97,13 +98,18 @@ def check_kernel(kernel, known, writable):
     for expr in postorder(expressions(kernel.body)):
         check_expr(expr)
     check_order(kernel.body, {*known})
-    check_slices(kernel.body, outermost, written)
+    check_slices(kernel.body, outermost, written - known)
     check_body(kernel.body, nothing, False)
     return written
 
 
 def check_slices(body, outermost, written):
-    """Check that a step of the outermost loop reads only what it writes itself."""
+    """Check that a step of the outermost loop reads only what it writes itself.
+
+    Args:
+      written: the buffers that nobody has written before.  Of others it is known where
+        they are overwritten that nobody reads them too late.
+    """
     axes = [loop.axis for loop in outermost]
     loads = [e for e in postorder(expressions(body)) if isinstance(e, Load)]
     stores = [stmt for stmt in statements(body) if isinstance(stmt, Store)]

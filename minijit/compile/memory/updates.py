@@ -124,8 +124,7 @@ def with_updates_in_place(program):
     found = (store for _, store in copies_of(plan.program))
     done = {s for s in found if names[copied_by(s)] is names[s.buffer]}
     names.program = replace(plan.program, copies=tuple(copies))
-    program = names.program_with(plan.program.body, done)
-    return replace(program, body=rejoined(program.body))
+    return names.program_with(plan.program.body, done)
 
 
 def rejoined(body):
@@ -205,7 +204,8 @@ def with_reuse(program):
     """A program that needs less memory and copies less; its results are the same."""
     new = with_kernels_in_place(with_updates_in_place(program))
     new = with_results_in_arguments(new)
-    if new is not program:
-        for function in after_pass:
-            function(new)
-    return new
+    if new is program:
+        return program
+    for function in after_pass:
+        function(new)
+    return replace(new, body=rejoined(new.body))

@@ -194,6 +194,9 @@ class ByHand:
     recipe: object
 
     def __call__(self, program, kernel, machine):
+        # The user is asked about kernels that are launched.
+        if not machine.kernel:
+            return choice(program, kernel, machine)
         loops = Loops(program, kernel, machine)
         named = isinstance(self.recipe, str)
         found = loops.take(self.recipe) if named else self.recipe(loops)

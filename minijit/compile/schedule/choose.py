@@ -64,8 +64,7 @@ def chosen_for(program, machine):
         candidate = (chooser or choice)(alone, kernel, machine)
         chosen |= {kernel: candidate} if candidate else {}
     program, calls = with_candidates(program, chosen), {}
-    # Who chooses for the user is asked about kernels that are launched.
-    for call in program.calls if not chooser else ():
+    for call in program.calls:
         programs = call.attrs.get("programs", ())
         new = tuple(chosen_for(p, within(call, machine)) for p in programs)
         if new != programs:
