@@ -10,6 +10,13 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile import pipeline
+from minijit.compile.decisions import noting
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Load
+from minijit.compile.loops.statements import For, Store
+from minijit.compile.loops.text import Writer
+from minijit.compile.lower.walk import lower
+from minijit.run.device import grid
 from minijit.run.device.grid_memory import NoCudaForm
 from minijit.run.device.lockstep import run_in_lockstep
 from minijit.run.device.lockstep_memory import Divergence, OutOfBounds, Race
@@ -140,6 +147,51 @@ def test_of_those_that_swap_at_once_one_stores():
     assert y.tolist() == [0, 1, 6]
     assert np.flatnonzero(found[:32] == 5).tolist() == [0, 1]
     assert (found[2::3] == 6).all() and (found[3::3] == 0).all()
+
+
+# ---- which loops are bound, and how
+
+many = lambda x, y, z: x.T * y.T + z.T
+
+
+@pytest.mark.parametrize("f, shapes, extents, rule", [
+    (jnp.tanh, [(64, 96)], [64, 96], "short steps"),
+    (lambda x: x.T * 2, [(64, 96)], [96, 64], "short steps"),  # a store counts twice
+    (many, [(64, 96)] * 3, [64, 96], "short steps"),  # and is less than three loads
+    (nn.softmax, [(64, 96)], [64], "large steps"),
+    (lambda x: x / x.sum(1, keepdims=True), [(4096, 64)], [4096], "along a step"),
+    (lambda x: x.sum(0), [(64, 4096)], [4096], "across steps"),
+    (lambda x: x.sum(1), [(64, 4096)], [64], "few blocks"),
+    (lambda x: x.sum(1), [(64, 96)], [64], "few blocks"),
+    (lambda x: x.sum(1), [(512, 64)], [512], "along a step"),
+    (lambda x: x.sum(1), [(512, 4096)], [512], "few blocks"),
+    (lambda x: x.sum(1), [(4096, 8)], [4096], "short steps"),
+])  # fmt: skip
+def test_which_axes_are_the_grid(f, shapes, extents, rule):
+    given = [np.ones(shape, "f4") for shape in shapes]
+    kernel, = lower(mj.make_jaxpr(f)(*given)).kernels
+    axes, body = grid.peeled(kernel.body[0])
+    outer = grid.best_last(grid.known_outside(axes, body), body)
+    assert [axis.extent for axis in outer] == extents
+    with noting() as said:
+        grid.goes_by_block(outer, body)
+    assert said[-1][0] == rule
+
+
+def test_the_threads_of_a_block_divide_loops():
+    steps, i, j = Axis(8, "serial"), Axis(24), Axis(6)
+    x, y = (Buffer(name, (6, 24), np.dtype("f4")) for name in "xy")
+    copy = Store(y, (j, i), Load(x, (j, i)))
+    divided = grid.collapsed(For(steps, (For(i, (For(j, (copy,)),)),)))
+    assert divided.body[0].axis.kind == "thread"
+    assert grid.collapsed(For(i, (copy,))).axis.kind == "thread"
+    writer = Writer()
+    writer.block([divided], 0)
+    assert writer.lines == [
+        "for i0 in serial 8:",
+        "  for i1 in 144:",
+        "    y[i1 // 24, i1 % 24] = x[(i1 // 24), (i1 % 24)]",
+    ]
 
 
 # ---- what is counted

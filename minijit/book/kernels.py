@@ -536,6 +536,28 @@ def watched(kernel: Any, *arrays: np.ndarray, own: bool = False) -> Ran:
     return Ran(accesses, counts)
 
 
+def on_grid(kernel: Any, launch: Any) -> SimpleNamespace:
+    """A kernel of the compiler with its text and its grid, for `watched`."""
+    from ..run.device.emitter import print_on_grid
+    from ..run.python.source_text import Constants
+
+    names = Constants()
+    printed = print_on_grid(kernel, "kernel_0", names, launch)
+    return SimpleNamespace(printed=printed, constants=names.definitions,
+                           args=printed.buffers, grid=launch.grid,
+                           block=(launch.threads, 1, 1))  # fmt: skip
+
+
+def sectors_of(kernel: Any) -> dict[str, tuple[int, int]]:
+    """{array: (sectors that are moved, the fewest that could be)}"""
+    arrays = [np.ones(buffer.shape, buffer.dtype) for buffer in kernel.args]
+    counts = watched(kernel, *arrays).counts.items()  # shared memory comes last
+    return {
+        name: (count.sectors, -(-array.nbytes // SECTOR))
+        for (name, count), array in zip(counts, arrays, strict=False)
+    }
+
+
 def draw(ran: Ran, *names: str, threads: int = WARP) -> Any:
     """Draw for each array which element each of the first threads uses, and when.
 

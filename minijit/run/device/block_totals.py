@@ -19,7 +19,6 @@ from .grid_memory import WARP
 from .grid_walker import of_blocks
 
 
-# chapter 26
 class BlockTotal:
     """Tells an emitter how all threads' accumulators become the same.
 
