@@ -2,14 +2,18 @@
 
 # chapter 2
 import typing as _typing
+from functools import partial as _partial
 
 from .trace.base import names as _names
 
 __version__ = "0.1.0"
 
-_on_demand = ["errors"]
 _listed = lambda: _names.public_names(globals())
-_names.front(globals(), _listed, _on_demand)
+_names.front(globals(), _listed)
+
+# What is imported when it is asked for is written for type checkers.
+if _typing.TYPE_CHECKING:
+    from . import errors as errors
 
 # chapter 3
 from . import numpy as numpy
@@ -23,8 +27,6 @@ from .trace.types import Array as Array
 # chapter 4
 from .trace.jaxprs import text as jaxpr_text
 from .trace.jaxprs.jaxpr import make_jaxpr as make_jaxpr
-
-from .trace.jaxprs import checks as jaxpr_checks, parser as jaxpr_parser
 
 # chapter 5
 from . import tree as tree
@@ -60,55 +62,56 @@ from .transform.derivatives.linear_functions import linear_transpose as linear_t
 
 # chapter 9
 from .transform.batching.vmap import vmap as vmap
-from .transform.jacobians import (
-    hessian as hessian, jacfwd as jacfwd, jacobian as jacobian, jacrev as jacrev,
-)
+from .transform.batching import windows as window_lanes
 
-from .transform.batching import collectives, windows as window_lanes
+if _typing.TYPE_CHECKING:
+    from .transform.jacobians import (
+        hessian as hessian, jacfwd as jacfwd, jacobian as jacobian, jacrev as jacrev,
+    )
 
 # chapter 10
 from .transform.custom.custom_derivatives import (
     custom_jvp as custom_jvp, custom_vjp as custom_vjp,
 )
 
-_on_demand += ["custom_derivatives"]
-
 from .transform.custom import batching as custom_lanes
-from .transform.custom.closures import (
-    closure_convert as closure_convert, custom_gradient as custom_gradient,
-    fwd_and_bwd as fwd_and_bwd,
-)
+
+if _typing.TYPE_CHECKING:
+    from .jaxcompat import custom_derivatives as custom_derivatives
+    from .transform.custom.closures import (
+        closure_convert as closure_convert, custom_gradient as custom_gradient,
+        fwd_and_bwd as fwd_and_bwd,
+    )
 
 # chapter 11
 from .transform.control_flow import joint_loops, batching as lanes_of_loops
 from .transform.control_flow import unused_results
 
 # chapter 12
-from .transform.remat.checkpoint import checkpoint as checkpoint, remat as remat
-from .transform.remat.policies import checkpoint_policies as checkpoint_policies
-
-_on_demand += """
-    ad_checkpoint custom_batching debug
-    transform.remat.residual_report:saved_residuals
-""".split()
-
 from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
 
+if _typing.TYPE_CHECKING:
+    from .jaxcompat import (
+        ad_checkpoint as ad_checkpoint, custom_batching as custom_batching,
+        debug as debug,
+    )
+    from .transform.remat.checkpoint import checkpoint as checkpoint, remat as remat
+    from .transform.remat.policies import checkpoint_policies as checkpoint_policies
+    from .transform.remat.residual_report import saved_residuals as saved_residuals
+
 # chapter 13
-from .transform.control_flow import checkpointed_loops
+from .trace.base import demand
+from .transform.control_flow.api import reverse_modes as _reverse_modes
+
+_reverse_modes["checkpoint"] = demand.on_demand(
+    "transform.control_flow.checkpointed_loops:checkpoint_mode"
+)
 
 # chapter 14
-from .trace.base import demand
-
 _of_flags = ["compiler"]
 demand.additions |= {"trace.jit.jit": ["compiler"], "trace.base.config": _of_flags}
 
 # chapter 16
-_on_demand += """
-    dtypes example_libraries experimental flatten_util image lax memory nn
-    ops.host_calls:pure_callback random ref scipy sharding test_util typing
-""".split()
-
 from .trace.dtypes import float0 as float0
 from .trace.api.devices import (
     Device as Device, Shard as Shard, Sharding as _Sharding,
@@ -129,34 +132,15 @@ _transformations = """
     checkpoint closure_convert custom_gradient fwd_and_bwd grad hessian jacfwd jacobian
     jacrev jit make_jaxpr remat value_and_grad vmap
 """.split()
-calls.explain_calls("minijit", globals(), results=_transformations)
+_explain = _partial(calls.explain_calls, "minijit", results=_transformations)
+_explain(globals())
+_names.front(
+    globals(), _listed, lambda found: _explain(found, {*found} & {*_transformations})
+)
 calls.explain_made(_linearize.PushForward, linearize, "minijit.linearize")
 calls.explain_made(_transpose.PullBack, vjp, "minijit.vjp")
 
-_of_jax = {
-    "jaxcompat.flags": """
-        check_tracer_leaks debug_key_reuse default_prng_impl enable_checks
-        enable_custom_prng explain_cache_misses legacy_prng_key no_execution no_tracing
-        numpy_dtype_promotion numpy_rank_promotion softmax_custom_jvp thread_guard
-        threefry_partitionable
-    """,
-    "jaxcompat.meshes": "NamedSharding P make_mesh set_mesh",
-    "jaxcompat.one_device": "pmap shard_map",
-    "jaxcompat.placement": """
-        make_array_from_callback make_array_from_process_local_data
-        make_array_from_single_device_arrays reshard
-    """,
-    "jaxcompat.plain_answers": """
-        copy_to_host_async default_device default_matmul_precision effects_barrier
-        ensure_compile_time_eval local_device_count local_devices named_call named_scope
-        process_count process_index process_indices transfer_guard
-        transfer_guard_device_to_device transfer_guard_device_to_host
-        transfer_guard_host_to_device typeof
-    """,
-    "run.report.environment": "print_environment_info",
-}
-_on_demand += [f"{file}:{name}" for file, ns in _of_jax.items() for name in ns.split()]
-_of_flags += ["jaxcompat.flags"]
+_of_flags += ["jaxcompat.flags", "ops.prng"]
 demand.additions |= {"trace.api.calls": ["jaxcompat.placement"]}
 _jit.jit_kinds |= {"placing": demand.on_demand("jaxcompat.placement:PlacingFunction")}
 _classes = [_core.Primitive, ShapedArray, _stages.Lowered, _stages.Compiled]
@@ -164,64 +148,15 @@ _classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]
 _classes += [Device, _Sharding]
 demand.more_attributes("jaxcompat.attributes", _classes)
 
-# chapter 17
-_on_demand += "compile.fuse.fusion:Fusion compile.fuse.fuse_settings:fuse".split()
-
-# chapter 20
-explain: _typing.Any  # a name that is asked for before the chapter has it
-_on_demand += """
-    testing run.report.explaining:explain run.report.kernel_log:log_kernels
-    run.report.kernel_log:profile run.report.passes:steps run.report.stepping:stages
-""".split()
-demand.additions |= {
-    "compile.report.explain": """
-        compile.report.separations compile.report.text compile.report.pictures
-    """.split(),
-}
-
-# chapter 24
-_on_demand += "compile.schedule.by_hand:schedule run.report.tuning:tune".split()
-
-# chapter 25
-from .transform import pieces
-
-calls.composed_calls |= {
-    "when repeated": demand.on_demand("ops.composed:Composed"),
-    "recorded by": pieces.recording_trace,
-}
-plans.programs |= {"large": demand.on_demand("ops.composed:of_large")}
-_turns.watch = demand.on_demand("trace.jit.progress:watch")
-_of_flags += ["trace.jit.progress"]
-
-_on_demand += """
-    api_util core dlpack export extend interpreters jax_modules:as_jax monitoring
-    profiler profiler:live_arrays
-""".split()
-
-# chapter 26
-demand.additions |= {"trace.api.devices": ["compiler"], "run.device.grid": [
-    f"run.device.{name}" for name in
-    "grid_totals grid_scans grid_winners grid_parts tiles".split()
-]}
-
-# What is imported when it is asked for, for those who only read.
 if _typing.TYPE_CHECKING:
     from . import (
-        dtypes as dtypes, errors as errors, flatten_util as flatten_util,
-        image as image, lax as lax, nn as nn, random as random, scipy as scipy,
-        test_util as test_util, testing as testing, typing as typing,
+        dtypes as dtypes, flatten_util as flatten_util, image as image, lax as lax,
+        nn as nn, random as random, scipy as scipy, test_util as test_util,
+        typing as typing,
     )
-    from .compile.fuse.fuse_settings import fuse as fuse
-    from .compile.fuse.fusion import Fusion as Fusion
-    from .compile.schedule.by_hand import schedule as schedule
-    from .export import export as export
     from .jaxcompat import (
-        ad_checkpoint as ad_checkpoint, api_util as api_util, core as core,
-        custom_batching as custom_batching, custom_derivatives as custom_derivatives,
-        debug as debug, dlpack as dlpack, example_libraries as example_libraries,
-        experimental as experimental, extend as extend, interpreters as interpreters,
-        memory as memory, monitoring as monitoring, profiler as profiler, ref as ref,
-        sharding as sharding,
+        example_libraries as example_libraries, experimental as experimental,
+        memory as memory, ref as ref, sharding as sharding,
     )
     from .jaxcompat.flags import (
         check_tracer_leaks as check_tracer_leaks, debug_key_reuse as debug_key_reuse,
@@ -234,7 +169,6 @@ if _typing.TYPE_CHECKING:
         softmax_custom_jvp as softmax_custom_jvp, thread_guard as thread_guard,
         threefry_partitionable as threefry_partitionable,
     )
-    from .jaxcompat.jax_modules import as_jax as as_jax
     from .jaxcompat.meshes import (
         NamedSharding as NamedSharding, P as P, make_mesh as make_mesh,
         set_mesh as set_mesh,
@@ -260,11 +194,55 @@ if _typing.TYPE_CHECKING:
         transfer_guard_host_to_device as transfer_guard_host_to_device,
         typeof as typeof,
     )
-    from .jaxcompat.profiler import live_arrays as live_arrays
     from .ops.host_calls import pure_callback as pure_callback
     from .run.report.environment import print_environment_info as print_environment_info
+
+# chapter 17
+if _typing.TYPE_CHECKING:
+    from .compile.fuse.fuse_settings import fuse as fuse
+    from .compile.fuse.fusion import Fusion as Fusion
+
+# chapter 20
+demand.additions |= {
+    "compile.report.explain": """
+        compile.report.separations compile.report.text compile.report.pictures
+    """.split(),
+}
+
+if _typing.TYPE_CHECKING:
+    from . import testing as testing
+    from .run.report.explaining import explain as explain
     from .run.report.kernel_log import log_kernels as log_kernels, profile as profile
     from .run.report.passes import steps as steps
     from .run.report.stepping import stages as stages
+
+# chapter 24
+if _typing.TYPE_CHECKING:
+    from .compile.schedule.by_hand import schedule as schedule
     from .run.report.tuning import tune as tune
-    from .transform.remat.residual_report import saved_residuals as saved_residuals
+
+# chapter 25
+from .transform import pieces
+
+calls.composed_calls |= {
+    "when repeated": demand.on_demand("ops.composed:Composed"),
+    "recorded by": pieces.recording_trace,
+}
+plans.programs |= {"large": demand.on_demand("ops.composed:of_large")}
+_turns.watch = demand.on_demand("trace.jit.progress:watch")
+_of_flags += ["trace.jit.progress"]
+
+if _typing.TYPE_CHECKING:
+    from .export import export as export
+    from .jaxcompat import (
+        api_util as api_util, core as core, dlpack as dlpack, extend as extend,
+        interpreters as interpreters, monitoring as monitoring, profiler as profiler,
+    )
+    from .jaxcompat.jax_modules import as_jax as as_jax
+    from .jaxcompat.profiler import live_arrays as live_arrays
+
+# chapter 26
+demand.additions |= {"trace.api.devices": ["compiler"], "run.device.grid": [
+    f"run.device.{name}" for name in
+    "grid_totals grid_scans grid_winners grid_parts tiles".split()
+]}

@@ -16,7 +16,7 @@ import builtins
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -207,12 +207,10 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
 
 
 _inner = """
-    Any Array ArrayLike Callable DTypeLike Sequence Tracer annotations aval_of
-    dilated_size fold monoids to_numpy transposed_padding
+    Any Array ArrayLike Callable DTypeLike Sequence TYPE_CHECKING Tracer annotations
+    aval_of dilated_size fold monoids to_numpy transposed_padding
 """
-_on_demand: list[str] = []
-_named = lambda: _names.public_names(globals(), besides=_inner)
-_listed, _ = _names.front(globals(), _named, _on_demand)
+_names.front(globals(), lambda: _names.public_names(globals(), besides=_inner))
 
 # chapter 9
 from .transform.batching.collectives import (
@@ -683,9 +681,10 @@ def conv_general_dilated_patches(
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
-_on_demand += ["jaxcompat.placement:pcast"]
-_on_demand += ["jaxcompat.placement:with_sharding_constraint"]
-__all__ = _listed()
+if TYPE_CHECKING:
+    from .jaxcompat.placement import (
+        pcast as pcast, with_sharding_constraint as with_sharding_constraint,
+    )
 
 # chapter 17
 from .ops.barriers import (
@@ -694,5 +693,3 @@ from .ops.barriers import (
 )
 
 calls.explain_calls("lax", globals(), ["optimization_barrier"])
-
-__all__ = _listed()

@@ -255,7 +255,7 @@ print(*loaded())
     files = {file_of(["minijit", *name.split(".")]) for name in before}
     texts = [(root / "minijit" / file).read_text() for file in files]
     lines = sum(bool(line.strip()) for text in texts for line in text.splitlines())
-    assert len([*filter(None, texts)]) <= 125 and lines <= 26_000
+    assert len([*filter(None, texts)]) <= 105 and lines <= 21_200
     assert len(others) <= 20
 
 
@@ -292,6 +292,14 @@ from minijit.compile.lower.elements import one_operation
 from minijit.compile.lower.walk import lower_rules
 lower_rules[minijit.lax.sub_p] = one_operation("mul")
 print(minijit.jit(lambda x: x - 4, backend="plain")(3.0))
+""",
+    "names that threads ask for at once": """
+from concurrent.futures import ThreadPoolExecutor
+import minijit.numpy as jnp
+with ThreadPoolExecutor(8) as pool:
+    found = [*pool.map(lambda i: [getattr(jnp, n) for n in dir(jnp)], range(8))]
+same = all(f is g for names in found for f, g in zip(names, found[0], strict=True))
+print(12.0 if same and jnp.median.__wrapped__ is not jnp.median else None)
 """,
     "platforms": """
 import minijit

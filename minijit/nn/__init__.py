@@ -497,15 +497,13 @@ def in_groups(x, groups):
 
 calls.explain_calls("nn", globals())
 
-# They import all of `random`, which activations have no use for.
-_on_demand = ["initializers"]
 __all__ = """
     celu dot_product_attention elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh
     identity initializers leaky_relu log1mexp log_sigmoid log_softmax logmeanexp
     logsumexp mish one_hot relu relu6 selu sigmoid silu soft_sign softmax softplus
     sparse_plus sparse_sigmoid squareplus standardize swish tanh
 """.split()
-__dir__, __getattr__ = _names.front(globals(), __all__, _on_demand)
+__dir__, __getattr__ = _names.front(globals(), __all__)
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # They import all of `random`, which activations have no use for.
     from . import initializers as initializers

@@ -12,6 +12,7 @@ from ..trace.dtypes import (
     signedinteger as signedinteger, uint16 as uint16, uint32 as uint32,
     uint64 as uint64, uint8 as uint8, unsignedinteger as unsignedinteger,
 )
+from functools import partial as _partial
 from ..trace.base import names as _names
 from ..trace import plans as _plans
 from .core import (
@@ -55,14 +56,13 @@ from .elementwise import (
     divmod as divmod, floor_divide as floor_divide, mod as mod, remainder as remainder,
 )
 
-__all__ = _names.public_names(globals())
-_on_demand: list[str] = []
-_names.front(globals(), lambda: __all__, _on_demand)
+_listed = lambda: _names.public_names(globals())
+_names.front(globals(), _listed)
 
 # chapter 9
 from ..trace.api import calls
 
-calls.explain_calls("jnp", globals(), __all__)
+calls.explain_calls("jnp", globals(), _listed())
 
 # chapter 16
 from .creation import (
@@ -71,21 +71,24 @@ from .creation import (
     fromfunction as fromfunction, fromstring as fromstring, geomspace as geomspace,
     identity as identity, index_exp as index_exp, indices as indices, ix_ as ix_,
     logspace as logspace, meshgrid as meshgrid, mgrid as mgrid, ogrid as ogrid,
-    r_ as r_, s_ as s_, tri as tri, tril as tril, triu as triu, vander as vander,
+    r_ as r_, s_ as s_, trace as trace, tri as tri, tril as tril, triu as triu,
+    vander as vander,
 )
 from .sorting import (
-    argwhere as argwhere, bincount as bincount, compress as compress,
-    diag_indices as diag_indices, diag_indices_from as diag_indices_from,
-    extract as extract, flatnonzero as flatnonzero, mask_indices as mask_indices,
-    nonzero as nonzero, tril_indices as tril_indices,
+    argpartition as argpartition, argsort as argsort, argwhere as argwhere,
+    bincount as bincount, compress as compress, diag_indices as diag_indices,
+    diag_indices_from as diag_indices_from, extract as extract,
+    flatnonzero as flatnonzero, lexsort as lexsort, mask_indices as mask_indices,
+    nonzero as nonzero, partition as partition, searchsorted as searchsorted,
+    sort as sort, sort_complex as sort_complex, tril_indices as tril_indices,
     tril_indices_from as tril_indices_from, triu_indices as triu_indices,
     triu_indices_from as triu_indices_from,
 )
 from .take_and_put import (
     choose as choose, fill_diagonal as fill_diagonal, piecewise as piecewise,
     place as place, put as put, put_along_axis as put_along_axis,
-    ravel_multi_index as ravel_multi_index, select as select, take as take,
-    take_along_axis as take_along_axis, unravel_index as unravel_index,
+    ravel_multi_index as ravel_multi_index, repeat as repeat, select as select,
+    take as take, take_along_axis as take_along_axis, unravel_index as unravel_index,
 )
 from .mathematics import (
     acos as acos, acosh as acosh, angle as angle, arccos as arccos, arccosh as arccosh,
@@ -111,24 +114,6 @@ from .mathematics import (
     sinc as sinc, sinh as sinh, spacing as spacing, square as square, tan as tan,
     trunc as trunc,
 )
-from .sorting import (
-    argpartition as argpartition, argsort as argsort, lexsort as lexsort,
-    partition as partition, searchsorted as searchsorted, sort as sort,
-    sort_complex as sort_complex,
-)
-from .statistics import (
-    corrcoef as corrcoef, cov as cov, digitize as digitize, histogram as histogram,
-    histogram2d as histogram2d, histogram_bin_edges as histogram_bin_edges,
-    histogramdd as histogramdd, median as median, nanmedian as nanmedian,
-    nanpercentile as nanpercentile, nanquantile as nanquantile,
-    percentile as percentile, quantile as quantile,
-)
-from .sets import (
-    intersect1d as intersect1d, isin as isin, setdiff1d as setdiff1d,
-    setxor1d as setxor1d, union1d as union1d, unique as unique,
-    unique_all as unique_all, unique_counts as unique_counts,
-    unique_inverse as unique_inverse, unique_values as unique_values,
-)
 from .rearranging import (
     array_split as array_split, atleast_1d as atleast_1d, atleast_2d as atleast_2d,
     atleast_3d as atleast_3d, block as block, column_stack as column_stack,
@@ -138,56 +123,26 @@ from .rearranging import (
     rot90 as rot90, split as split, swapaxes as swapaxes, tile as tile,
     unstack as unstack, vsplit as vsplit, vstack as vstack,
 )
-from .editing import (
-    append as append, delete as delete, insert as insert, pad as pad, repeat as repeat,
-    trim_zeros as trim_zeros,
-)
 from .reductions import (
     amax as amax, amin as amin, apply_over_axes as apply_over_axes, average as average,
-    count_nonzero as count_nonzero, nanargmax as nanargmax, nanargmin as nanargmin,
-    nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod,
-    nanstd as nanstd, nansum as nansum, nanvar as nanvar, ptp as ptp,
+    count_nonzero as count_nonzero, cumprod as cumprod, cumsum as cumsum,
+    cumulative_prod as cumulative_prod, cumulative_sum as cumulative_sum,
+    nanargmax as nanargmax, nanargmin as nanargmin, nancumprod as nancumprod,
+    nancumsum as nancumsum, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin,
+    nanprod as nanprod, nanstd as nanstd, nansum as nansum, nanvar as nanvar,
+    ptp as ptp,
 )
-from .reductions import (
-    cumprod as cumprod, cumsum as cumsum, cumulative_prod as cumulative_prod,
-    cumulative_sum as cumulative_sum, nancumprod as nancumprod, nancumsum as nancumsum,
-)
-from .calculus import (
-    diff as diff, ediff1d as ediff1d, gradient as gradient, interp as interp,
-    trapezoid as trapezoid, unwrap as unwrap,
-)
-from .signals import (
-    bartlett as bartlett, blackman as blackman, convolve as convolve,
-    correlate as correlate, hamming as hamming, hanning as hanning, kaiser as kaiser,
-)
-from .products import (
-    cross as cross, inner as inner, kron as kron, matvec as matvec, outer as outer,
-    trace as trace, vdot as vdot, vecdot as vecdot, vecmat as vecmat,
-)
-from .products import einsum as einsum, einsum_path as einsum_path
-from .bits import packbits as packbits, unpackbits as unpackbits
 from ..ops.narrow_dtypes import (
     float4_e2m1fn as float4_e2m1fn, float8_e3m4 as float8_e3m4,
-    float8_e4m3 as float8_e4m3, int2 as int2, int4 as int4,
-    float8_e4m3b11fnuz as float8_e4m3b11fnuz, float8_e4m3fn as float8_e4m3fn,
-    float8_e4m3fnuz as float8_e4m3fnuz, float8_e5m2 as float8_e5m2,
-    float8_e5m2fnuz as float8_e5m2fnuz, float8_e8m0fnu as float8_e8m0fnu,
-    uint2 as uint2, uint4 as uint4,
-)
-from .polynomials import (
-    poly as poly, polyadd as polyadd, polyder as polyder, polydiv as polydiv,
-    polyfit as polyfit, polyint as polyint, polymul as polymul, polysub as polysub,
-    polyval as polyval, roots as roots,
-)
-from .interchange import (
-    array_repr as array_repr, array_str as array_str, can_cast as can_cast,
-    fromfile as fromfile, fromiter as fromiter, get_printoptions as get_printoptions,
-    iterable as iterable, load as load, printoptions as printoptions, save as save,
-    savez as savez, set_printoptions as set_printoptions,
+    float8_e4m3 as float8_e4m3, float8_e4m3b11fnuz as float8_e4m3b11fnuz,
+    float8_e4m3fn as float8_e4m3fn, float8_e4m3fnuz as float8_e4m3fnuz,
+    float8_e5m2 as float8_e5m2, float8_e5m2fnuz as float8_e5m2fnuz,
+    float8_e8m0fnu as float8_e8m0fnu, int2 as int2, int4 as int4, uint2 as uint2,
+    uint4 as uint4,
 )
 from .namespace import __array_api_version__, __array_namespace_info__
 import typing as _typing
-from . import methods as methods
+from .methods import add_methods as _add_methods
 from ..trace.api import calls
 from ..trace.concrete import ConcreteArray as _ConcreteArray
 from ..trace.core import Array as _Array, operators as _operators
@@ -195,20 +150,65 @@ from ..trace.api.operator_calls import (
     explain_operators as _explain_operators, give_to_class as _give_to_class,
 )
 from .take_and_put import Indexed as _Indexed
-from .vectorized import (
-    add_methods as _add_methods, frompyfunc as frompyfunc, ufunc as ufunc,
-)
-from .vectorized import apply_along_axis as apply_along_axis, vectorize as vectorize
 
-__all__ = _names.public_names(globals())
-_on_demand += ["fft", "linalg"]
-if _typing.TYPE_CHECKING:
-    from . import fft as fft, linalg as linalg
-
-calls.explain_calls("jnp", globals(), __all__, results=["frompyfunc", "vectorize"])
+_explain = _partial(calls.explain_calls, "jnp", results=["frompyfunc", "vectorize"])
+_explain(globals(), _listed())
+_names.front(globals(), _listed, _explain)
 _add_methods(globals())
 calls.explain_calls("Array", _operators)
 _explain_operators(_Array, _operators)
 calls.explain_methods("Array", _ConcreteArray, ["item"])
 _give_to_class(_Array, _operators)
 calls.explain_methods("Array.at", _Indexed)
+
+# What is imported when it is asked for, for those who only read.
+if _typing.TYPE_CHECKING:
+    from . import fft as fft, linalg as linalg
+    from .bits import packbits as packbits, unpackbits as unpackbits
+    from .calculus import (
+        diff as diff, ediff1d as ediff1d, gradient as gradient, interp as interp,
+        trapezoid as trapezoid, unwrap as unwrap,
+    )
+    from .interchange import (
+        array_repr as array_repr, array_str as array_str, can_cast as can_cast,
+        fromfile as fromfile, fromiter as fromiter,
+        get_printoptions as get_printoptions, iterable as iterable, load as load,
+        printoptions as printoptions, save as save, savez as savez,
+        set_printoptions as set_printoptions,
+    )
+    from .polynomials import (
+        poly as poly, polyadd as polyadd, polyder as polyder, polydiv as polydiv,
+        polyfit as polyfit, polyint as polyint, polymul as polymul, polysub as polysub,
+        polyval as polyval, roots as roots,
+    )
+    from .sets import (
+        intersect1d as intersect1d, isin as isin, setdiff1d as setdiff1d,
+        setxor1d as setxor1d, union1d as union1d, unique as unique,
+        unique_all as unique_all, unique_counts as unique_counts,
+        unique_inverse as unique_inverse, unique_values as unique_values,
+    )
+    from .signals import (
+        bartlett as bartlett, blackman as blackman, convolve as convolve,
+        correlate as correlate, hamming as hamming, hanning as hanning,
+        kaiser as kaiser,
+    )
+    from .statistics import (
+        corrcoef as corrcoef, cov as cov, digitize as digitize, histogram as histogram,
+        histogram2d as histogram2d, histogram_bin_edges as histogram_bin_edges,
+        histogramdd as histogramdd, median as median, nanmedian as nanmedian,
+        nanpercentile as nanpercentile, nanquantile as nanquantile,
+        percentile as percentile, quantile as quantile,
+    )
+    from .editing import (
+        append as append, delete as delete, insert as insert, pad as pad,
+        trim_zeros as trim_zeros,
+    )
+    from .products import (
+        cross as cross, einsum as einsum, einsum_path as einsum_path, inner as inner,
+        kron as kron, matvec as matvec, outer as outer, vdot as vdot, vecdot as vecdot,
+        vecmat as vecmat,
+    )
+    from .vectorized import (
+        apply_along_axis as apply_along_axis, frompyfunc as frompyfunc,
+        ufunc as ufunc, vectorize as vectorize,
+    )

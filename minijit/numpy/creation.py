@@ -16,7 +16,9 @@ from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform import tangents
 from ..transform.batching.vmap import vmap
 from ..transform.control_flow.api import cond
-from .arguments import canonicalize_shape, concrete, static, static_int
+from .arguments import (
+    canonical_axis, canonicalize_shape, concrete, no_out, static, static_int,
+)
 from .core import arrays, convert, expand_to, later, sign, strong
 from .elementwise import choose_where, power
 from .making import (
@@ -24,6 +26,7 @@ from .making import (
     linspace, placed, stack, zeros, zeros_like,
 )
 from .mathematics import log10
+from .reducing import sum
 from .shapes import along_axis, broadcast_to, moveaxis, ravel
 
 
@@ -116,6 +119,20 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     below, right = builtins.max(-offset, 0), builtins.max(offset, 0)
     size = builtins.max(0, builtins.min(rows - below, columns - right))
     return a[..., arange(below, below + size), arange(right, right + size)]
+
+
+def trace(
+    a: ArrayLike, offset: ArrayLike = 0, axis1: int = 0, axis2: int = 1,
+    dtype: DTypeLike | None = None, out: None = None,
+) -> Array:
+    """The sum along a diagonal.  JAX: `jnp.trace`."""
+    no_out("trace", out)
+    a, = arrays("trace", a)
+    if canonical_axis(axis1, a.ndim) == canonical_axis(axis2, a.ndim):
+        raise ValueError(f"axis1 and axis2 can not be same. {axis1=} and {axis2=}")
+    a = moveaxis(a, (axis1, axis2), (-2, -1))
+    mask = eye(*a.shape[-2:], k=offset, dtype=np.bool_)
+    return sum(choose_where(mask, a, zeros_like(a)), (-2, -1), dtype)
 
 
 def diag(v: ArrayLike, k: int = 0) -> Array:

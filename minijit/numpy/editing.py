@@ -11,69 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ..trace import dtypes, primitives, slicing
+from ..trace import dtypes, slicing
 from ..trace.types import Array, ArrayLike, Axis
 from .arguments import canonical_axes, canonical_axis, check_arraylike, concrete, static
-from .core import arrays, as_array, convert, known_int, np_shape
+from .core import arrays, convert, known_int, np_shape
 from .elementwise import choose_where, where
 from .making import (
-    arange, array, asarray, concatenate, full, linspace, zeros, zeros_like,
+    arange, array, asarray, concatenate, full, linspace, zeros_like,
 )
 from .mathematics import clip, dtype_kind, round
-from .rearranging import flip, part_of, roll, tile
+from .rearranging import flip, part_of, tile
 from .reducing import max, mean, min, sum
-from .reductions import cumsum
 from .shapes import broadcast_shapes, broadcast_to, moveaxis, ravel, reshape, squeeze
 from .sorting import argsort, sort
 from .statistics import median
-from .take_and_put import take
+from .take_and_put import repeat
 from .vectorized import apply_along_axis
-
-
-def repeat(
-    a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
-    total_repeat_length: int | None = None,
-) -> Array:
-    """Each slice along an axis repeated.  JAX: `jnp.repeat`.
-
-    Args:
-      repeats: how often: a number, or one for each slice.
-      total_repeat_length: the length of the result; needed where repeats is traced.
-        The last slice fills what is left.
-    """
-    check_arraylike("repeat", a, repeats)
-    x = as_array(a)
-    x = ravel(x) if axis is None or x.ndim == 0 else x
-    axis = canonical_axis(axis or 0, x.ndim)
-    length = total_repeat_length
-    if length is None:
-        advice = f"pass total_repeat_length=, or {static}"
-        repeats = concrete(repeats, "the argument 'repeats' of jnp.repeat", advice)
-        if repeats.dtype.kind not in "biu":
-            raise TypeError(f"jnp.repeat: repeats must be integers, got {repeats}")
-        if repeats.ndim == 0 or repeats.size == 1:
-            return repeat_each(x, int(repeats.reshape(())), axis)
-        if repeats.shape != (x.shape[axis],):
-            raise ValueError(
-                f"jnp.repeat: repeats must be one number or as many as axis {axis} is "
-                f"long, got shape {repeats.shape} for an array of shape {x.shape}"
-            )
-        length = int(np.sum(repeats))
-    repeats = broadcast_to(ravel(as_array(repeats)), (x.shape[axis],))
-    if length == 0 or x.shape[axis] == 0:
-        return part_of(x, axis, 0, 0) if length == 0 else x
-    starts = roll(repeats, 1).at[0].set(0)
-    marks = zeros(length, np.int32).at[cumsum(starts)].add(1)
-    return take(x, cumsum(marks) - 1, axis)
-
-
-def repeat_each(x, times, axis):
-    """Each slice along an axis repeated equally often."""
-    sizes = [*x.shape[: axis + 1], times, *x.shape[axis + 1 :]]
-    kept = [i for i in range(len(sizes)) if i != axis + 1]
-    wide = primitives.broadcast_in_dim(x, sizes, kept)
-    shape = [n * times if i == axis else n for i, n in enumerate(x.shape)]
-    return reshape(wide, shape)
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:

@@ -32,14 +32,11 @@ from .core import (
     arrays, check_inexact, convert, inf, np_shape, promote_args_inexact, promote_dtypes,
     sqrt,
 )
-from .creation import diagonal as all_diagonals
+from .creation import diagonal as all_diagonals, trace as any_trace
 from .elementwise import power, where
 from .making import checked_arrays, eye, ones, zeros
 from .mathematics import conj, real
-from .products import (
-    cross as any_cross, einsum, outer as any_outer, trace as any_trace,
-    vecdot as vecdot,
-)
+from .products import cross as any_cross, einsum, outer as any_outer, vecdot as vecdot
 from .reducing import max, min, prod, sum
 from .shapes import (
     broadcast_to, expand_dims, matrix_transpose as matrix_transpose, moveaxis, reshape,

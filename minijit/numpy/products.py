@@ -32,24 +32,9 @@ from .arguments import canonical_axis, no_out, tell_of_batches
 from .contracting import contract, contract_named, dot, matmul, tensordot, without_ones
 from .core import arrays, convert, expand_to, in_one_dtype
 from .elementwise import choose_where
-from .making import astype, eye, stack, zeros_like
+from .making import astype, stack, zeros_like
 from .mathematics import conj
-from .reducing import sum
 from .shapes import moveaxis, ravel, reshape, transpose
-
-
-def trace(
-    a: ArrayLike, offset: ArrayLike = 0, axis1: int = 0, axis2: int = 1,
-    dtype: DTypeLike | None = None, out: None = None,
-) -> Array:
-    """The sum along a diagonal.  JAX: `jnp.trace`."""
-    no_out("trace", out)
-    a, = arrays("trace", a)
-    if canonical_axis(axis1, a.ndim) == canonical_axis(axis2, a.ndim):
-        raise ValueError(f"axis1 and axis2 can not be same. {axis1=} and {axis2=}")
-    a = moveaxis(a, (axis1, axis2), (-2, -1))
-    mask = eye(*a.shape[-2:], k=offset, dtype=np.bool_)
-    return sum(choose_where(mask, a, zeros_like(a)), (-2, -1), dtype)
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:

@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 
 from ..ops import scatter
-from ..trace import dtypes
+from ..trace import dtypes, primitives
 from ..trace.core import Tracer, operators
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform.control_flow.more_loops import fori_loop
 from .arguments import (
-    canonical_axis, canonicalize_shape, check_arraylike, concrete, no_out,
+    canonical_axis, canonicalize_shape, check_arraylike, concrete, no_out, static,
     tell_of_batches, unwrapped,
 )
-from .core import arrays, convert, divide, np_shape, promote_dtypes
+from .core import arrays, as_array, convert, divide, np_shape, promote_dtypes
 from .creation import indices
 from .elementwise import choose_where, divmod, mod, power, where
 from .index_to_gather import apply_index, take_index, update_index
 from .making import array, asarray, counting, ones_like, stack, zeros
 from .mathematics import clip
-from .rearranging import resize
+from .rearranging import part_of, resize, roll
+from .reductions import cumsum
 from .shapes import (
     along_axis, broadcast_arrays, broadcast_shapes, broadcast_to, ravel, reshape,
 )
@@ -443,3 +444,49 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:
     return tuple(
         choose_where(above, n - 1, choose_where(below, 0, k)) for n, k in pairs
     )
+
+
+def repeat(
+    a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
+    total_repeat_length: int | None = None,
+) -> Array:
+    """Each slice along an axis repeated.  JAX: `jnp.repeat`.
+
+    Args:
+      repeats: how often: a number, or one for each slice.
+      total_repeat_length: the length of the result; needed where repeats is traced.
+        The last slice fills what is left.
+    """
+    check_arraylike("repeat", a, repeats)
+    x = as_array(a)
+    x = ravel(x) if axis is None or x.ndim == 0 else x
+    axis = canonical_axis(axis or 0, x.ndim)
+    length = total_repeat_length
+    if length is None:
+        advice = f"pass total_repeat_length=, or {static}"
+        repeats = concrete(repeats, "the argument 'repeats' of jnp.repeat", advice)
+        if repeats.dtype.kind not in "biu":
+            raise TypeError(f"jnp.repeat: repeats must be integers, got {repeats}")
+        if repeats.ndim == 0 or repeats.size == 1:
+            return repeat_each(x, int(repeats.reshape(())), axis)
+        if repeats.shape != (x.shape[axis],):
+            raise ValueError(
+                f"jnp.repeat: repeats must be one number or as many as axis {axis} is "
+                f"long, got shape {repeats.shape} for an array of shape {x.shape}"
+            )
+        length = int(np.sum(repeats))
+    repeats = broadcast_to(ravel(as_array(repeats)), (x.shape[axis],))
+    if length == 0 or x.shape[axis] == 0:
+        return part_of(x, axis, 0, 0) if length == 0 else x
+    starts = roll(repeats, 1).at[0].set(0)
+    marks = zeros(length, np.int32).at[cumsum(starts)].add(1)
+    return take(x, cumsum(marks) - 1, axis)
+
+
+def repeat_each(x, times, axis):
+    """Each slice along an axis repeated equally often."""
+    sizes = [*x.shape[: axis + 1], times, *x.shape[axis + 1 :]]
+    kept = [i for i in range(len(sizes)) if i != axis + 1]
+    wide = primitives.broadcast_in_dim(x, sizes, kept)
+    shape = [n * times if i == axis else n for i, n in enumerate(x.shape)]
+    return reshape(wide, shape)

@@ -246,11 +246,6 @@ updates = {
     "add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min",
     "subtract": "subtract", "divide": "divide", "power": "power",
 }  # fmt: skip
-identities = {
-    "add": 0, "multiply": 1, "logical_and": True, "logical_or": False,
-    "logical_xor": False, "bitwise_and": -1, "bitwise_or": 0, "bitwise_xor": 0,
-    "logaddexp": -np.inf, "logaddexp2": -np.inf,
-}  # fmt: skip
 
 
 class KindOfUfunc(type):
@@ -432,23 +427,3 @@ def frompyfunc(
     JAX: `jnp.frompyfunc`; unlike NumPy's, results have a dtype, and it can be traced.
     """
     return ufunc(vectorize(func), nin, nout, identity=identity)
-
-
-def with_methods(name, function, count):
-    """Give a function of `minijit.numpy` the methods of a ufunc."""
-    made = ufunc(function, count, 1, name=name, identity=identities.get(name))
-    methods = "reduce accumulate at outer reduceat".split()
-    given = {m: getattr(made, m) for m in methods}
-    vars(function).update(given, nin=count, nout=1, nargs=count, identity=made.identity)
-
-
-binary = """add bitwise_and bitwise_or bitwise_xor logaddexp logaddexp2 logical_and
-logical_or logical_xor maximum minimum multiply subtract""".split()
-unary = """negative""".split()
-
-
-def add_methods(namespace):
-    """Give all functions that are ufuncs in NumPy their methods."""
-    for names, count in (binary, 2), (unary, 1):
-        for name in names:
-            with_methods(name, namespace[name], count)

@@ -5,18 +5,11 @@ evaluated, which shapes they have, how they are linearized, transposed and batch
 they are lowered stands in `lowering/`, which comes with the first compile.
 """
 
-from ..trace.api import calls
-from . import (
-    bits as bits, complex_numbers as complex_numbers, convolution as convolution,
-    cumulative as cumulative, elementary as elementary, prng as prng,
-    rounding as rounding, scatter as scatter, sorting as sorting, special as special,
-    windows as windows,
-)
+from ..trace.api import calls as _calls
 from .segments import (
     segment_max as segment_max, segment_min as segment_min,
     segment_prod as segment_prod, segment_sum as segment_sum,
 )
 
-calls.explain_calls(
-    "ops", globals(), ["segment_max", "segment_min", "segment_prod", "segment_sum"]
-)
+_named = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+_calls.explain_calls("ops", globals(), _named)

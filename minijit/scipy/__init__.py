@@ -1,11 +1,16 @@
 """Parts of SciPy on arrays of minijit, under the names of `jax.scipy`."""
 
+import typing as _typing
+
 from ..trace.base import names as _names
 from . import special as special
 
-_on_demand = """
-    cluster fft integrate interpolate linalg ndimage optimize signal sparse spatial
-    stats
-""".split()
-__all__ = ["special", *_on_demand]
-__dir__, __getattr__ = _names.front(globals(), __all__, _on_demand)
+if _typing.TYPE_CHECKING:
+    from . import (
+        cluster as cluster, fft as fft, integrate as integrate,
+        interpolate as interpolate, linalg as linalg, ndimage as ndimage,
+        optimize as optimize, signal as signal, sparse as sparse, spatial as spatial,
+        stats as stats,
+    )
+
+_names.front(globals(), ["special"])

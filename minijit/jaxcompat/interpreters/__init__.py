@@ -1,10 +1,16 @@
 """Rules for primitives of one's own, under the names of `jax.interpreters`."""
 
+import typing as _typing
+
 from ...trace.base import names as _names
 
-_modules = ["ad", "batching", "mlir", "partial_eval", "xla"]
-__all__: list[str] = []
-__dir__, __getattr__ = _names.front(globals(), __all__, _modules)
+if _typing.TYPE_CHECKING:
+    from . import (
+        ad as ad, batching as batching, mlir as mlir, partial_eval as partial_eval,
+        xla as xla,
+    )
+
+_names.front(globals(), [])
 
 
 class Rules(dict):

@@ -1,6 +1,10 @@
 """Clusters: `jax.scipy.cluster`."""
 
+import typing as _typing
+
 from ...trace.base import names as _names
 
-__all__ = ["vq"]
-__dir__, __getattr__ = _names.front(globals(), __all__, __all__)
+if _typing.TYPE_CHECKING:
+    from . import vq as vq
+
+_names.front(globals(), [])

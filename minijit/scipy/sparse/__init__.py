@@ -1,6 +1,10 @@
 """Solvers that only multiply by a matrix: `jax.scipy.sparse.linalg`."""
 
+import typing as _typing
+
 from ...trace.base import names as _names
 
-__all__ = ["linalg"]
-__dir__, __getattr__ = _names.front(globals(), __all__, __all__)
+if _typing.TYPE_CHECKING:
+    from . import linalg as linalg
+
+_names.front(globals(), [])

@@ -1,6 +1,10 @@
 """Geometry: `jax.scipy.spatial`."""
 
+import typing as _typing
+
 from ...trace.base import names as _names
 
-__all__ = ["transform"]
-__dir__, __getattr__ = _names.front(globals(), __all__, __all__)
+if _typing.TYPE_CHECKING:
+    from . import transform as transform
+
+_names.front(globals(), [])

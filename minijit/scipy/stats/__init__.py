@@ -9,7 +9,7 @@ allows the density is 0 and its logarithm minus infinity.
 
 from ...trace.api import calls as _calls
 from ...trace.base import names as _names
-from . import distributions  # noqa: F401
+from . import distributions as _all
 from .kde import gaussian_kde as gaussian_kde
 from .samples import mode as mode, rankdata as rankdata, sem as sem
 
@@ -19,5 +19,6 @@ _distributions = """
     gumbel_l gumbel_r laplace logistic multinomial multivariate_normal nbinom norm
     pareto poisson t truncnorm uniform vonmises wrapcauchy
 """.split()
+globals().update({name: vars(_all)[name] for name in _distributions})
 __all__ = ["gaussian_kde", "mode", "rankdata", "sem", *_distributions]
-__dir__, __getattr__ = _names.front(globals(), __all__, _distributions)
+__dir__, __getattr__ = _names.front(globals(), __all__)

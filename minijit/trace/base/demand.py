@@ -74,7 +74,7 @@ def fetch(place):
     with importing():
         if module.startswith(("compile", "run")):
             importlib.import_module(f"{package}.compiler")
-        found = importlib.import_module(f"{package}.{module}")
+        found = importlib.import_module(f"{package}.{module}".strip("."))
     return getattr(found, name) if name else found
 
 

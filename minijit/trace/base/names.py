@@ -10,8 +10,13 @@
 `from minijit.nn import scaled_matmul` says only what Python says.
 """
 
+import ast
+import functools
+import re
 import sys
+import textwrap
 import types
+from pathlib import Path
 
 from .demand import fetch, inner_parts, public_name
 
@@ -40,35 +45,60 @@ def is_public(x):
     return mine and len(parts) == 1 and parts[0] not in inner_parts
 
 
-def front(namespace, names, on_demand=()):
+@functools.cache
+def later_imports(module):
+    """{name: (module, name there)} of what a module imports for type checkers only.
+
+    For programs that is imported once they ask for it: said once, and typed.
+    """
+    source = Path(sys.modules[module].__file__).read_text()
+    blocks = re.findall(r"^if .*TYPE_CHECKING:.*\n((?: .*\n|\n)+)", source, re.M)
+    found = {}
+    for statement in ast.parse("".join(map(textwrap.dedent, blocks))).body:
+        assert isinstance(statement, ast.ImportFrom)
+        path = sys.modules[module].__package__.split(".")
+        path = path[: len(path) - statement.level + 1] + [statement.module or ""]
+        place = ".".join(filter(None, path[1:]))
+        found |= {x.asname or x.name: (place, x.name) for x in statement.names}
+    return found
+
+
+def front(namespace, names, fetched=lambda found: None):
     """Make `__dir__` and `__getattr__` of a module (PEP 562), and return them.
 
     A module that assigns them tells type checkers that it has more names than they see.
 
     Args:
       namespace: its `globals()`.
-      names: a list of its public names, or a function without arguments that gives it.
-      on_demand: texts that say what is imported when it is first asked for: the name of
-        a module within it, or "run.report.explaining:explain" for one that users know
-        as its.
+      names: a list of its public names, or a function without arguments that gives it;
+        `later_imports` are others.
+      fetched: may change a dict of those that came of one module, before it is used.
     """
     module = namespace["__name__"]
 
     def listed():
-        later = (place.rpartition(":")[2] for place in on_demand)
-        return sorted({*(names() if callable(names) else names), *later})
+        known = names() if callable(names) else names
+        return sorted({*known, *later_imports(module)})
 
     def missing(name):
         if name == "__all__":
             return listed()
-        if name in on_demand:
-            return fetch(f"{module}.{name}".partition(".")[2])
-        for place in on_demand:
-            if place.endswith(f":{name}"):
-                found = vars(sys.modules[module])[name] = fetch(place)
-                return found
-        message = no_such_name(module, name)
-        raise AttributeError(message, name=name, obj=sys.modules[module])
+        # `from . import numpy` asks for it before it imports it.
+        importing = getattr(sys.modules[module].__spec__, "_initializing", False)
+        if importing or name not in later_imports(module):
+            message = no_such_name(module, name, importing)
+            raise AttributeError(message, name=name, obj=sys.modules[module])
+        place, own = later_imports(module)[name]
+        home = fetch(place)
+        if vars(home) is not namespace and hasattr(home, own):
+            same = [(n, o) for n, (p, o) in later_imports(module).items() if p == place]
+            found = {n: getattr(home, o) for n, o in same if hasattr(home, o)}
+            fetched(found)
+        else:
+            found = {name: fetch(f"{place}.{own}".strip("."))}
+        for name_there, x in found.items():  # A module that can be called is there.
+            namespace.setdefault(name_there, x)
+        return namespace[name]
 
     namespace.update(__dir__=listed, __getattr__=missing)
     return listed, missing
@@ -86,10 +116,8 @@ def publish(namespace, names=None):
     front(namespace, listed)
 
 
-def no_such_name(module, name):
+def no_such_name(module, name, importing):
     """The message for a name that a module does not have."""
-    # `from . import numpy` asks for it before it imports it.
-    importing = getattr(sys.modules[module].__spec__, "_initializing", False)
     if importing or name.startswith("_"):
         return f"module {module!r} has no attribute {name!r}"
     return fetch("jaxcompat.missing:no_such_name")(module, name)
