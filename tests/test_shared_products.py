@@ -183,12 +183,12 @@ class OuterText:
     """
 
     name, used, steps, vectors, wants = "outer", (), 0, False, 0
-    called_by = staticmethod(partial(caller_in_parts, 7))
+    called_by = staticmethod(partial(caller_in_parts, 1))
 
     def __init__(self, size, key):
         body = f"""
-define void @NAME(ptr %a, ptr %b, ptr %outs, ptr %numbers, ptr %counts, ptr %team,
-                  ptr %range) {{
+define void @NAME(ptr %range, ptr %a, ptr %b, ptr %outs, ptr %numbers, ptr %counts,
+                  ptr %team) {{
   %i = load i64, ptr %range
   %place = mul i64 %i, {size}
   %out = getelementptr i8, ptr %outs, i64 %place

@@ -63,6 +63,7 @@ PROGRAMS = {
     "transposed": lambda x: (x * 2).T,
     "concatenated": lambda x: jnp.concatenate([x, x * 2, x[:3]]),
     "two results": lambda x: (x + 1, jnp.argmax(x, 1)),
+    "ten arrays": lambda x: [x * k for k in range(2, 11)],
     "gathered": lambda x: x[jnp.array([3, 1, 1, 90])],
     "halves": lambda x: jnp.asarray(x, "bfloat16") * 3,
     "gradient": lambda x: mj.grad(lambda x: jnp.tanh(x).sum(1).max())(x),

@@ -1,6 +1,6 @@
 """What regions call: products of matrices, routines of LAPACK, and Python, for signals.
 
-    call void @kernel_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr @once)
+    call void @kernel_5b0c(ptr @once, ptr %a, ptr %b, ptr %out, ptr @numbers_77e1)
 
 Products of a dtype are calls of one of three functions, which `product_tiles` writes.
 Each is compiled once a process, and found by its name.  Its sizes and strides are
@@ -154,7 +154,7 @@ class Calls:
         key = tiles(call)
         self.declared[declaration(key)] = None
         count, numbers = plan_of(call)
-        given = a, b, out, self.numbers(numbers), self.numbers([0, count])
+        given = self.numbers([0, count]), a, b, out, self.numbers(numbers)
         self.call_routine(f"kernel_{key}", given)
 
     def numbers(self, values):

@@ -75,7 +75,7 @@ class KernelText:
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
         self.steps = steps_of(body)
         self.vectors = is_in_vectors(body, writer.loops)
-        self.called_by = lambda: caller(len(names))
+        self.called_by = lambda: caller(eights(len(names)))
         self.wants = FREES * (self.steps > LONG) + RAISES * (result != "void")
         self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")
@@ -109,18 +109,26 @@ native_functions: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 recent: deque = deque(maxlen=256)
 
 
+def eights(count):
+    """How many times eight arrays a function gives to a kernel of so many."""
+    return -(-count // 8)
+
+
 @functools.cache
-def caller(count):
-    """Where the function begins by which Python calls kernels of so many arrays.
+def caller(eights):
+    """Where the function begins by which Python calls kernels of up to so many arrays.
 
     In the memory of `self` the kernel's address is the second word, and the third one
     says what else it wants: `FREES`, that other threads of Python run meanwhile, and
-    `RAISES`, that its result, an i1, says whether there is an exception.
+    `RAISES`, that its result, an i1, says whether there is an exception.  What it has
+    no parameters for, it does not look at: the first array, which is there for sure.
     """
-    name, writer = f"minijit_call_{count}", WordWriter()
+    name, writer = f"minijit_call_{8 * eights}", WordWriter()
     held, do = writer.field("%self"), writer.do
     kernel, wants = writer.word(held, 1), writer.word(held, 2, "i64")
-    places = [writer.field(writer.word("%args", i)) for i in range(count)]
+    there = [do(f"icmp ugt i64 %n, {i}") for i in range(8 * eights)]
+    which = [do(f"select i1 {x}, i64 {i}, i64 0") for i, x in enumerate(there)]
+    places = [writer.field(writer.word("%args", i)) for i in which]
     call = f"call i1 {kernel}({', '.join(f'ptr {place}' for place in places)})"
     found = writer.cell(BOOL, "false")
     with writer.branch(do(f"trunc i64 {wants} to i1")) as otherwise:

@@ -40,7 +40,7 @@ FIELDS = """
     m_block n_block row_blocks blocks axes
 """.split()
 
-HEAD = "void @NAME(ptr %a, ptr %b, ptr %out, ptr %list, ptr %range) #0"
+HEAD = "void @NAME(ptr %range, ptr %a, ptr %b, ptr %out, ptr %list) #0"
 
 
 def registers():

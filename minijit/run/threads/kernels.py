@@ -7,7 +7,7 @@ a large one gets three more numbers, the first index of its outermost loop, the 
 and whether what comes after that loop is to run; and it runs in parts.  Each element is
 computed as by one thread: results have the same bits, whatever the number of threads.
 
-    x0, x1, ..., range     ->     define void @kernel(ptr %x0, ptr %x1, ptr %range)
+    range, x0, x1, ...     ->     define void @kernel(ptr %range, ptr %x0, ptr %x1)
 
 Workers are threads that never come back from one function of machine code: it takes
 parts of jobs, without Python's lock.  The thread that calls takes parts too, until
@@ -37,7 +37,7 @@ from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange, share_axes
 from ...trace.base.config import config
 from ...trace.base.locks import Lock
-from ..llvm.kernels import KernelText, kernel_texts
+from ..llvm.kernels import KernelText, eights, kernel_texts
 from ..llvm.text import LLVMWriter
 from .workers import caller_in_parts, new_box, serving
 
@@ -152,8 +152,8 @@ class RangeWriter(LLVMWriter):
 
 
 class ThreadedText(KernelText):
-    """A kernel that takes arrays, and then a range: int64[3], its first and its end,
-    and whether it is the last one, after which comes what is not divided.
+    """A kernel that takes a range: int64[3], its first and its end, and whether it is
+    the last one, after which comes what is not divided; and then arrays.
 
     Attributes:
       shared: the kernel's own buffers in which all ranges leave something.
@@ -167,9 +167,9 @@ class ThreadedText(KernelText):
         shared = {buffer: f"s{i}" for i, buffer in enumerate(self.shared)}
         writer = RangeWriter(loop, after)
         self.walk(writer, body, names | shared)
-        given = {**names, **shared, "range": "range"}
+        given = {"range": "range", **names, **shared}
         self.finish(writer, body, given, "void")
-        self.called_by = functools.partial(caller_in_parts, len(given))
+        self.called_by = lambda: caller_in_parts(eights(len(names | shared)))
         self.buffers = tuple(map(origin_of, names))
         # The text has neither: it takes any range, and what is shared from outside.
         rooms = tuple((b.shape, storage_dtype(b.dtype)) for b in self.shared)

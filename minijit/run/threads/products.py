@@ -31,7 +31,7 @@ from .workers import caller_in_parts
 def product_function(key):
     """The function of Python for products that `tiles` has a key for."""
     shared = SimpleNamespace(address=binding().address_of_symbol)
-    return make_builtin(shared, f"kernel_{key}", caller_in_parts(5))
+    return make_builtin(shared, f"kernel_{key}", caller_in_parts(1))
 
 
 # ---- one call

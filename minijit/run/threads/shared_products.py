@@ -26,7 +26,7 @@ from ..llvm.kernels import kernel_texts
 from ..llvm.regions import RegionText, RegionWriter
 from ..reports import kernel_threads
 from .kernels import PARTS, ThreadedText, job_of, workers
-from .workers import JobWriter, parts_text, serving
+from .workers import ARRAYS, JobWriter, caller_in_parts
 
 # Parts have a multiple of so many columns, whole panels, and of so many rows.
 COLUMNS, ROWS = 32, 8
@@ -83,6 +83,7 @@ def pieces(count, size):
 
 DECLARED = """
 declare void @minijit_share(ptr, i64, ptr, ptr, i64)
+declare void @minijit_part_1(ptr, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 """
 
@@ -90,20 +91,21 @@ declare i64 @llvm.smin.i64(i64, i64)
 @functools.cache
 def shared(key):
     """The name of the function for products in parts that `tiles` has a key for."""
-    serving()
+    caller_in_parts(1)
     name, writer = f"shared_{key}", JobWriter()
-    job = writer.do("alloca [10 x i64], align 64")
-    # After the four words that `share` writes, a job has what `parts_text` reads of it.
-    words = "%a", "%b", "%out", "%numbers", writer.after("%counts", 2), f"@kernel_{key}"
-    for i, word in enumerate(words, 4):
+    job = writer.do(f"alloca [{ARRAYS + 8} x i64], align 64")
+    # After the four words that `share` writes, a job has what `part` reads of it.
+    words = f"@kernel_{key}", writer.after("%counts", 2), "%a", "%b", "%out", "%numbers"
+    for i, word in enumerate(words, ARRAYS - 2):
         writer.put(word, job, i)
     parts, most = (writer.word("%counts", i, "i64") for i in (0, 1))
     there = writer.word("%team", 0, "i64")
     helpers = writer.do(f"call i64 @llvm.smin.i64(i64 {there}, i64 {most})")
-    given = f"ptr {job}, i64 {parts}, ptr @part, ptr {writer.after('%team', 1)}"
+    boxes = writer.after("%team", 1)
+    given = f"ptr {job}, i64 {parts}, ptr @minijit_part_1, ptr {boxes}"
     writer.line(f"call void @minijit_share({given}, i64 {helpers})")
     given = "ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team"
-    text = DECLARED + parts_text(5) + writer.text(f"void @{name}({given}) #0")
+    text = DECLARED + writer.text(f"void @{name}({given}) #0")
     share(name, "\n".join([declaration(key), text, ATTRIBUTES]))
     return name
 

@@ -1,6 +1,6 @@
 """Jobs in machine code: several threads take parts of one run, and no lock of Python's.
 
-    next, count, inside, part, ranges, x0, x1, ...          # a job: 8 bytes each
+    next, count, inside, part, kernel, ranges, x0, x1, ...  # a job: 8 bytes each
 
 `next` is the number of the first part that nobody has begun: to add 1 to it, in one
 step that nobody can divide, is to take a part.  `inside` counts the workers that may
@@ -23,11 +23,13 @@ from ..llvm.engine import Code, share
 from ..llvm.kernels import caller
 from ..llvm.loops import WordWriter
 from ..llvm.python_calls import FREES, make_builtin, python_declarations
-from ..llvm.target import binding, forever, host
+from ..llvm.target import forever, host
 
 # So often a worker looks before it sleeps: about 0.1 ms.  Workers are the process's and
 # not a program's, so it is no setting; what they are asked to do is `thread_time`'s.
 LOOKS = 6000
+# Which word of a job has its first array.
+ARRAYS = 6
 
 TEXT = """
 declare void @PyThread_release_lock(ptr)
@@ -111,18 +113,19 @@ class JobWriter(WordWriter):
 
     def run_in_parts(self):
         """Share what Python has given: arrays, then a job's numbers, and the boxes."""
-        job = self.do(f"alloca i64, i64 {self.do('add i64 %n, 4')}, align 64")
-        with self.loop(None, "%n") as i:
-            place = self.do(f"add i64 {i}, 4")
+        words, last = (self.do(f"add i64 %n, {i}") for i in (ARRAYS + 8, -2))
+        job = self.do(f"alloca i64, i64 {words}, align 64")
+        with self.loop(None, last) as i:
+            place = self.do(f"add i64 {i}, {ARRAYS}")
             self.put(self.field(self.word("%args", i)), job, place)
-        about, last = self.do("add i64 %n, 2"), self.do("add i64 %n, 3")
-        numbers, boxes = self.word(job, about), self.word(job, last)
+        after = self.after("%args", last)
+        numbers, boxes = (self.field(self.word(after, i)) for i in range(2))
         count, helpers = (self.word(numbers, i, "i64") for i in (0, 1))
-        self.put(self.after(numbers, 2), job, about)
-        self.put("%kernel", job, last)
+        self.put("%kernel", job, ARRAYS - 2)
+        self.put(self.after(numbers, 2), job, ARRAYS - 1)
         thread = self.do("call ptr @PyEval_SaveThread()")
         given = f"ptr {job}, i64 {count}, ptr %part, ptr {boxes}, i64 {helpers}"
-        self.line(f"call void @share({given})")
+        self.line(f"call void @minijit_share({given})")
         self.line(f"call void @PyEval_RestoreThread(ptr {thread})")
         self.line("call void @Py_IncRef(ptr @_Py_NoneStruct)")
 
@@ -153,24 +156,11 @@ def written(write, head, result="void"):
     return writer.text(head, result)
 
 
-def jobs_text():
-    """The module of what threads do for each other."""
-    given = "ptr %job, i64 %count, ptr %part, ptr %boxes, i64 %helpers"
-    call, none = "ptr %args, i64 %n, ptr %part, ptr %kernel", "ptr @_Py_NoneStruct"
-    return "\n".join([
-        *python_declarations, TEXT, written(JobWriter.share, f"void @share({given})"),
-        written(JobWriter.run_in_parts, f"ptr @run_in_parts({call})", none),
-        written(JobWriter.serve, "void @serve(ptr %box)"),
-    ])  # fmt: skip
-
-
 @functools.cache
 def serving():
     """The function that a worker runs for ever."""
-    code = Code(jobs_text(), "brief")
-    # What is compiled later may share work from within.
-    for name in ("share", "run_in_parts"):
-        binding().add_symbol(f"minijit_{name}", code.address(name))
+    serve = written(JobWriter.serve, "void @serve(ptr %box)")
+    code = Code("\n".join([TEXT, serve]), "brief")
     return forever(make_builtin(code, "serve", caller(1), FREES))
 
 
@@ -187,39 +177,45 @@ def new_box():
 
 # ---- what is done in parts
 
+SHARED = "ptr %job, i64 %count, ptr %part, ptr %boxes, i64 %helpers"
 
-def parts_text(count):
-    """A function that does a part of a job: the last words of a job are the pointers
-    that the kernel takes, all ranges in place of its own, and where the kernel begins.
+
+def part(writer, eights):
+    """What does a part of a job: of its ranges the kernel takes one, and its arrays.
 
     Args:
-      count: how many pointers the kernel takes: arrays, and last the three numbers of
-        a range.
+      eights: as of `caller`: words that a job has no arrays for, no kernel looks at.
     """
-    writer = JobWriter()
-    words = [writer.word("%job", i) for i in range(4, count + 5)]
-    *pointers, ranges, kernel = words
+    kernel, ranges, *arrays = (
+        writer.word("%job", i) for i in range(ARRAYS - 2, ARRAYS + 8 * eights)
+    )
     own = writer.after(ranges, writer.do("mul i64 %i, 3"))
-    given = ", ".join(f"ptr {x}" for x in (*pointers, own))
+    given = ", ".join(f"ptr {x}" for x in (own, *arrays))
     writer.line(f"call void {kernel}({given})")
-    return writer.text("internal void @part(ptr %job, i64 %i)")
 
 
 @functools.cache
-def caller_in_parts(count):
+def caller_in_parts(eights):
     """Where the machine code begins by which Python calls kernels that run in parts.
 
     A kernel is called with its arrays, its job, and the table of workers' boxes.  In
     `self` its address is the second word.
 
     Args:
-      count: as of `parts_text`.
+      eights: as of `caller`.
     """
-    serving()
-    name, writer = f"minijit_call_{count}_in_parts", JobWriter()
+    name, part_name = f"minijit_call_{8 * eights}_in_parts", f"minijit_part_{eights}"
+    writer = JobWriter()
     kernel = writer.word(writer.field("%self"), 1)
-    given = f"ptr %args, i64 %n, ptr @part, ptr {kernel}"
-    none = writer.do(f"call ptr @minijit_run_in_parts({given})")
-    text = writer.text(f"ptr @{name}(ptr %self, ptr %args, i64 %n)", f"ptr {none}")
-    declared = "declare ptr @minijit_run_in_parts(ptr, i64, ptr, ptr)\n"
-    return share(name, declared + parts_text(count) + text)
+    given = f"ptr %args, i64 %n, ptr @{part_name}, ptr {kernel}"
+    found = writer.do(f"call ptr @run_in_parts({given})")
+    call, none = "ptr %args, i64 %n, ptr %part, ptr %kernel", "ptr @_Py_NoneStruct"
+    text = "\n".join([
+        *python_declarations, TEXT,
+        written(JobWriter.share, f"void @minijit_share({SHARED})"),
+        written(JobWriter.run_in_parts, f"ptr @run_in_parts({call})", none),
+        written(lambda w: part(w, eights), f"void @{part_name}(ptr %job, i64 %i)"),
+        writer.text(f"ptr @{name}(ptr %self, ptr %args, i64 %n)", f"ptr {found}"),
+    ])  # fmt: skip
+    # What is compiled later may share work from within.
+    return share(name, text, "brief", "minijit_share", part_name)
