@@ -19,29 +19,48 @@ def floats(*shape):
 W, X, C = floats(5, 5), floats(4, 5), floats(5)
 
 
-STAY = {
-    "cheap": lambda w, xs, c: lax.scan(lambda c, x: (c * (w[0] + 1) + x, c), c, xs),
-    "large": lambda w, xs, c: lax.scan(
-        lambda c, x: (c + jnp.outer(w[0], w[1]) @ x, c), c, xs
-    ),
-    "no steps": lambda w, xs, c: lax.scan(
-        lambda c, x: (c @ (w @ w), c), c, None, length=0
-    ),
-}
+def scan(body):
+    return lambda w, xs, c: lax.scan(lambda c, x: (body(w, c, x), c), c, xs)
 
 
-MOVE = {
-    "total": lambda w, xs, c: lax.scan(lambda c, x: (c @ (w @ w), c), c, xs),
-    "dear": lambda w, xs, c: lax.scan(lambda c, x: (c * jnp.sin(w[0]) + x, c), c, xs),
-}
+def loop(body):
+    """A while of three steps."""
+    step = lambda w: lambda s: (s[0] + 1, body(w, s[1]))
+    return lambda w, xs, c: lax.while_loop(lambda s: s[0] < 3, step(w), (0, c))
 
 
-@pytest.mark.parametrize("case", STAY | MOVE)
+# name: (what moves, a function of W, X and C)
+CASES = {
+    "cheap": ("", scan(lambda w, c, x: c * (w[0] + 1) + x)),
+    "large": ("", scan(lambda w, c, x: c + jnp.outer(w[0], w[1]) @ x)),
+    "no steps": ("", lambda w, xs, c: lax.scan(
+        lambda c, x: (c @ (w @ w), c), c, None, length=0)),
+    "total": ("dot_general", scan(lambda w, c, x: c @ (w @ w))),
+    "dear": ("sin", scan(lambda w, c, x: c * jnp.sin(w[0]) + x)),
+    "made of dear": ("sin mul", scan(lambda w, c, x: c + jnp.sin(w[0]) * w[1])),
+    "one of two": ("sin", scan(
+        lambda w, c, x: c + jnp.outer(jnp.sin(w[0]), w[1]) @ x)),
+    "operand": ("sub select_n", loop(lambda w, c: (w - jnp.diag(jnp.diag(w))) @ c)),
+    "while": ("sin", loop(lambda w, c: c * jnp.sin(w[0]))),
+    "condition": ("reduce_max", lambda w, xs, c: lax.while_loop(
+        lambda c: c.max() < w.max(), lambda c: c + 1, c)),
+    "lanes": ("sin", lambda w, xs, c: mj.vmap(lambda a: lax.while_loop(
+        lambda s: s < a, lambda s: s + 1 + jnp.sin(a), 0.0))(c)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_what_stays_and_what_moves(case):
-    jaxpr = simplify(mj.make_jaxpr((STAY | MOVE)[case])(W, X, C)).jaxpr
-    loop, = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
-    before = {eqn.primitive.name for eqn in jaxpr.eqns[: jaxpr.eqns.index(loop)]}
-    assert bool({"dot_general", "sin", "add"} & before) == (case in MOVE)
+    moves, f = CASES[case]
+    jaxpr = simplify(mj.make_jaxpr(f)(W, X, C)).jaxpr
+    names = [eqn.primitive.name for eqn in jaxpr.eqns]
+    at, = [n for n, name in enumerate(names) if name in ("scan", "while")]
+    work = {"dot_general", "sin", "add", "sub", "mul", "select_n", "reduce_max"}
+    assert work.intersection(names[:at]) == {*moves.split()}
+    mj.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, 1e-5, 1e-6),
+        mj.jit(f)(W, X, C), f(W, X, C),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [2, 3])

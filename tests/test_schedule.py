@@ -37,6 +37,7 @@ from minijit.compile.schedule.primitives import (
 from minijit.compile.schedule.recipes import candidates
 from minijit.compile.simplify.folding import simplify
 from minijit.run.llvm.kernels import KernelText, functions_of
+from minijit.run.llvm.target import vector_bytes
 from minijit.run.llvm.types import memory_type
 from minijit.run.llvm.vectors import in_register
 from minijit.run.loading import rewritten
@@ -762,13 +763,26 @@ def test_totals_over_an_axis_before_a_short_one_are_vectors(reduce, dtype, lengt
     np.testing.assert_allclose(np.asarray(f(x)).astype("f4"), want, tolerance, 1)
 
 
-@pytest.mark.parametrize("reduce", [jnp.max, nn.logsumexp])
-def test_long_totals_of_short_rows_are_loops_of_vectors(reduce):
-    x = jnp.asarray(numbers(400, 30, 20, 6))
+def quotients(x, axis):
+    """A lane that is none divides, too."""
+    return lax.div(jnp.int32(1000), x).sum(axis)
+
+
+@pytest.mark.parametrize("reduce, dtype, length", [
+    (jnp.max, "float32", 6), (nn.logsumexp, "float32", 6), (jnp.sum, "float32", 10),
+    (jnp.argmax, "int32", 10), (quotients, "int32", 13), (jnp.max, "int8", 5),
+])  # fmt: skip
+def test_long_totals_of_short_rows_are_loops_of_vectors(reduce, dtype, length):
+    """Registers of totals are as long as LLVM keeps them from step to step."""
+    x = jnp.asarray(abs(numbers(400, 30, 20, length)) * 30 + 1).astype(dtype)
     f = mj.schedule(lambda x: reduce(x, axis=2), "short rows as vectors")
     text = f.lower(x).compile().as_text("llvm")
-    assert "load <6 x float>, ptr %v" in text
-    assert not re.search(r"(load|store) float\b", text)
+    kind, size = memory_type(x.dtype), x.dtype.itemsize
+    assert f"load <{length} x {kind}>, ptr %v" in text
+    assert not re.search(rf"(load|store) {kind}\b", text)
+    totals = {int(n) for n in re.findall(r"alloca <(\d+) x ", text)}
+    fits = lambda n: 16 <= size << n.bit_length() <= vector_bytes()
+    assert totals and all(n & (n - 1) == 0 or fits(n) for n in totals)
     alike(f(x), reduce(x, axis=2), rtol=1e-5, atol=1e-5)
 
 

@@ -24,7 +24,7 @@ from .access import Access, access_of
 from .independence import is_parallel
 from .place import place
 from .placing_rules import share_axes
-from .weights import instructions_of, weight
+from .weights import weight, words_of
 
 # LLVM writes out loops of so many steps, up to so many instructions in all.
 WRITTEN_OUT, MOST_WRITTEN = 7, 300
@@ -135,14 +135,14 @@ class Reader:
             loop.places.add(there)
             if stmt.combine:
                 loop.places.add(replace(there, store=False))
-                loop.words += instructions_of.get(stmt.combine, 1)
+                loop.words += words_of(stmt.combine, stmt.buffer.dtype)
         elif isinstance(stmt, Let):
             named.add(stmt.expr)
         elif isinstance(stmt, Start):
             named.add(stmt.reduce)
         elif isinstance(stmt, Step):
             total = stmt.reduce
-            pair, words = len(total.bodies) > 1, instructions_of.get(total.op, 1)
+            pair, words = len(total.bodies) > 1, words_of(total.op, total.dtype)
             loop.words += 4 if pair else words
             loop.totals[total] = 1.0 if pair else words
             loop.serial |= pair or any(a.kind == "scan" for a in total.axes)
@@ -194,9 +194,19 @@ def moves(loop, width):
             return float(loop.axis is None)
         if width == 1 or step == a.size and loop.axis not in a.clamped:
             return 1.0
-        return 2.0 * (step / a.size if step <= 4 * a.size else width)
+        # No shuffle pairs registers for every third number.
+        return 2.0 * {1: 1, 2: 2, 3: 6, 4: 4}.get(abs(step) / a.size, width)
 
     return sum(map(each, loop.places))
+
+
+def waits(loop, m):
+    """ns from a step to the next one that goes on with a loop's totals.
+
+    An extreme of floats is three totals, none of which waits for another.
+    """
+    each = (w / words_of(t.op, t.dtype) for t, w in loop.totals.items())
+    return m.wait * max(each, default=0.0)
 
 
 def in_lanes(loop, lanes, m):
@@ -215,8 +225,7 @@ def in_lanes(loop, lanes, m):
     words = many * (loop.words + m.slow * loop.slow) + sum(map(along, loop.places))
     over = max(many * (loop.live + 1) + 2 - m.registers, 0.0)
     words += 2 * over * loop.taken / max(loop.live, 1)
-    wait = m.wait * max(loop.totals.values(), default=0.0)
-    return max(m.op * words, wait) + m.call * loop.calls * lanes.steps
+    return max(m.op * words, waits(loop, m)) + m.call * loop.calls * lanes.steps
 
 
 def block(rows, n, m):
@@ -242,7 +251,7 @@ def work(loop, m, lanes=None, waited=False):
     if loop.lanes or lanes:
         each = in_lanes(loop, loop if loop.lanes else lanes, m)
         return n * (each + inner) + (0 if loop.lanes else m.loop)
-    wait = m.wait * max(loop.totals.values(), default=0.0)
+    wait = waits(loop, m)
     one = m.op * (loop.words + m.slow / 2 * loop.slow + moves(loop, 1))
     one = max(one + m.call * loop.calls, wait)
     if loop.axis is None:
@@ -265,6 +274,10 @@ def vectors(loop, m, one, wait, waited):
     many, one = max(each, wait / 4) + m.call * loop.calls * width, one + m.step
     known = isinstance(loop.axis.extent, int)
     whole, rest = divmod(n, width) if known else (n / width, (width - 1) / 2)
+    steps = (a.along.get(loop.axis, 0) / a.size for a in loop.places if not a.store)
+    if not rest and any(1 < step <= 4 for step in steps):
+        # A vector of every third number, the last one, would read what is behind it.
+        whole, rest = whole - 1, width
     half, rest = divmod(rest, max(width / 2, 1))
     few = known and whole + half + rest <= 8
     in_all = (whole + half) * many + rest * one

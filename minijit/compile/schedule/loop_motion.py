@@ -3,9 +3,10 @@
     def step(c, x):                         before = W @ W
       return tanh(c @ (W @ W)) + x, c       scan: tanh(c @ before) + x
 
-Of a loop, only what is dear is moved, a product, a sum or an exponential for example,
-and only if its result is no larger than what it is made of: to read the result of a few
-operations from memory in each step may take longer than to compute it.
+Of a loop, what is dear is moved, a product, a sum or an exponential for example, what
+is made of that, and what a product reads; and only if the result is no larger than what
+it is made of: to read the result of a few operations from memory in each step may take
+longer than to compute it.
 
     cond[branches=(zeros, f)] any x         select_n any 0.0 (f x)
 
@@ -16,6 +17,7 @@ and each of them takes time to compile.
 """
 
 import math
+from dataclasses import replace
 
 from ...trace.array import ShapedArray
 from ...trace.jaxprs.jaxpr import (
@@ -23,42 +25,55 @@ from ...trace.jaxprs.jaxpr import (
 )
 from ...trace.primitives import ne_p, select_n_p
 from ...transform.control_flow.branches import cond_p
-from ...transform.control_flow.while_and_scan import scan_p
+from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ...transform.pieces import split
+from ..lower.transforms import with_own_inputs
 from ..lower.walk import fallbacks, row_of
 from ..simplify.folding import loop_rules
 
 
 def unchanging(jaxpr, consts, cheap):
-    """The dear results that are the same in every step, where others need them.
+    """The results that are the same in every step, and computed before the loop.
+
+    They are dear, or made of dear ones, or what a product or another total reads.  No
+    result moves that is larger than what it is made of.
 
     Args:
       consts: the inputs of the body that no step changes.
       cheap: what costs fewer additions for each element is computed in each step.
     """
-    fixed, constant, needed = {*jaxpr.constvars, *consts}, [], {*jaxpr.outvars}
+    # variable: how many elements it has, or all together that it can be made of.
+    least = {v: size_of(v) for v in (*jaxpr.constvars, *consts)}
+    constant, dear, works, needed, summed = [], set(), set(), {*jaxpr.outvars}, set()
     for eqn in jaxpr.eqns:
         inputs = {v for v in eqn.invars if isinstance(v, Var)}
-        if inputs and inputs <= fixed and not has_effect(eqn):
-            fixed.update(eqn.outvars)
-            constant.append(eqn)
-        else:
+        if not inputs <= least.keys() or has_effect(eqn):
             needed |= inputs
+            summed |= inputs if row_of(eqn).total else set()
+            continue
+        constant.append(eqn)
+        size, row = sum(map(size_of, eqn.outvars)), row_of(eqn)
+        made_of = sum(least[v] for v in inputs)
+        if row.total or row.cost >= cheap:
+            moves = size <= sum(map(size_of, eqn.invars))
+        else:
+            moves = size <= made_of and not dear.isdisjoint(inputs)
+        dear.update(eqn.outvars if moves else ())
+        done = size <= made_of and (row.cost or not works.isdisjoint(inputs))
+        works.update(eqn.outvars if done else ())
+        least |= dict.fromkeys(eqn.outvars, size if moves else min(size, made_of))
     found = []
     for eqn in reversed(constant):
         wanted = needed.intersection(eqn.outvars)
-        dear = wanted and (row_of(eqn).total or row_of(eqn).cost >= cheap)
-        if dear and is_no_larger(eqn):
+        if wanted and (wanted & dear or wanted & works & summed):
             found += eqn.outvars
         elif wanted:
             needed.update(eqn.invars)
     return found
 
 
-def is_no_larger(eqn):
-    """Whether the results of an equation have no more elements than its arguments."""
-    given = sum(x.aval.size for x in eqn.invars)
-    return sum(v.aval.size for v in eqn.outvars) <= given
+def size_of(atom):
+    return getattr(atom.aval, "size", 0)
 
 
 def within(s, closed, args, wanted):
@@ -81,27 +96,57 @@ def within(s, closed, args, wanted):
     return [env.get(x, x) for x in wanted]
 
 
+def given_more(s, closed, count, args):
+    """A body that is given what it need not repeat, and the atoms for that.
+
+    Args:
+      s: the `Simplifier`; count: how many inputs of the body no step changes, after
+        which it has the new ones; args: atoms for them.
+    """
+    jaxpr = closed.jaxpr
+    consts, rest = split(jaxpr.invars, count)
+    if not (early := unchanging(jaxpr, consts, s.settings.cheap)):
+        return closed, []
+    eqns = tuple(e for e in jaxpr.eqns if not set(early).intersection(e.outvars))
+    left = dce(jaxpr.replace(invars=(*consts, *early, *rest), eqns=eqns))
+    values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    body = ClosedJaxpr(left, tuple(values[v] for v in left.constvars))
+    return body, within(s, closed, args, early)
+
+
 def moved_scan(s, args, params, avals):
     """The results of a scan, with what it need not repeat before it; or None.
 
     Args:
       s: the `Simplifier`; args: atoms; params, avals: of the scan and its results.
     """
-    closed, count = params["jaxpr"], params["num_consts"]
-    jaxpr = closed.jaxpr
+    count = params["num_consts"]
+    given, rest = split(args, count)
     # A scan whose number of steps is not known may have none.
-    fixed, cheap = jaxpr.invars[:count], s.settings.cheap
-    early = unchanging(jaxpr, fixed, cheap) if params["length"] else ()
-    if not early:
-        return None
-    (consts, rest), (given, inputs) = split(jaxpr.invars, count), split(args, count)
-    eqns = tuple(e for e in jaxpr.eqns if not set(early).intersection(e.outvars))
-    left = dce(jaxpr.replace(invars=(*consts, *early, *rest), eqns=eqns))
-    values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    body = ClosedJaxpr(left, tuple(values[v] for v in left.constvars))
+    body, early = params["jaxpr"], []
+    if params["length"]:
+        body, early = given_more(s, body, count, given)
     changes = {"jaxpr": body, "num_consts": count + len(early)}
-    args = [*given, *within(s, closed, given, early), *inputs]
-    return s.emit(scan_p, args, params | changes, avals)
+    if early:
+        return s.emit(scan_p, [*given, *early, *rest], params | changes, avals)
+
+
+def moved_while(s, args, params, avals):
+    """The same of a while.  It may have no step, which few do; a test it always has."""
+    names, found, changes = ("cond", "body"), [], {}
+    counts = [params[f"{name}_nconsts"] for name in names]
+    *given, carry = split(args, *counts)
+    for name, count, own in zip(names, counts, given, strict=True):
+        closed = params[f"{name}_jaxpr"]
+        # What lanes borrow that wait is another lane's in each step.
+        closed = replace(closed, jaxpr=with_own_inputs(closed.jaxpr))
+        closed, early = given_more(s, closed, count, own)
+        found += [*own, *early]
+        if early:
+            count += len(early)
+            changes |= {f"{name}_jaxpr": closed, f"{name}_nconsts": count}
+    if changes:
+        return s.emit(while_p, [*found, *carry], params | changes, avals)
 
 
 def reads_nothing(closed):
@@ -147,4 +192,4 @@ def chosen_cond(s, args, params, avals):
     return [s.with_type(s.apply(select_n_p, taken, *xs), a) for a, *xs in pairs]
 
 
-loop_rules |= {scan_p: moved_scan, cond_p: chosen_cond}
+loop_rules |= {scan_p: moved_scan, while_p: moved_while, cond_p: chosen_cond}

@@ -54,7 +54,7 @@ from .nests import (
     FEW, Renamer, count_of, in_nests, loop_over, split, strides_of, with_rows,
 )
 from .row_totals import outer_totals
-from .weights import instructions_of
+from .weights import words_of
 
 # So many totals, or functions, are kept for the loop that follows at once.
 ASIDE = 64
@@ -255,7 +255,7 @@ def cut_total(total, stored):
     if nothing_there not in ([True, False], [False, True]):
         return None
     for which, axis in enumerate(total.axes):
-        more = instructions_of.get(total.op, 1)
+        more = words_of(total.op, total.dtype)
         if not saves_time(axis, postorder([body]), loops=1, more=more):
             continue
         for compared, below, limit, step in changes(axis, [mask]):

@@ -18,6 +18,12 @@ slow, library = {"div", "sqrt", "rem"}, {"lgamma", "erf", "erfc", "pow", "atan2"
 weights: dict = {}
 
 
+def words_of(name, dtype):
+    """Those of an operation on numbers of a dtype."""
+    whole = dtype.kind != "f" and name in ("max", "min")
+    return 1 if whole else instructions_of.get(name, 1)
+
+
 def weight(expr):
     """(instructions, slow ones, calls) of an operation; of a form, all in it."""
     if type(expr) is not Op or expr.dtype == INDEX or expr.name == "item":
@@ -31,8 +37,7 @@ def weight(expr):
     pairs = any(d.kind == "c" for d in (*dtypes, expr.dtype))
     if pairs or scalar_form(expr) is None:
         call = name in library
-        whole = expr.dtype.kind != "f" and name in ("max", "min")
-        words = 0 if call else 1 if whole else instructions_of.get(name, 1)
+        words = 0 if call else words_of(name, expr.dtype)
         found = float(words), float(name in slow), float(call)
     else:
         inside = postorder([form_of(*key)[1]])

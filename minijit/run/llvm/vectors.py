@@ -252,7 +252,8 @@ class Lanes(Walker):
 
     Attributes:
       outer: the walker of the statements around the loop, whose values are numbers.
-      axis: of the loop; count: how many lanes there are.
+      axis: of the loop; own: how many lanes there are.
+      count: the same, or as many as whole registers have.
       columns: {(row, column): (all columns of its piece, its first access)} of loads.
       loaded: the addresses of vectors that were loaded.
       alike: {a call of a function: all those that a loop computes}.
@@ -260,10 +261,25 @@ class Lanes(Walker):
 
     def __init__(self, outer, loop, count=None):
         self.outer, self.writer, self.axis = outer, outer.emitter, loop.axis
-        self.count, self.columns, self.turned = count or loop.axis.extent, {}, {}
+        self.own, self.columns, self.turned = count or loop.axis.extent, {}, {}
         self.totals, self.loaded = has_totals(loop), set()
+        self.count = self.whole(loop) if self.totals else self.own
         self.alike = {} if self.totals else alike(loop, self.count)
         super().__init__(WithinKernel(self.writer, self.count))
+
+    def whole(self, loop):
+        """How many lanes registers have for totals, which go from step to step.
+
+        LLVM keeps a vector in a register there, filled up to a power of two, or takes
+        it apart, number by number, if that is no register's length.
+        """
+        sizes = {total.dtype.itemsize for total in totals_in(loop.body)}
+        count = 1 << (self.own - 1).bit_length()
+        fits = all(ALIGNED <= count * size <= vector_bytes() for size in sizes)
+        loads = (e for e in loads_of(loop.body) if self.axis in e.free)
+        if fits or count == self.own or not all(map(self.follows, loads)):
+            return self.own
+        return max(count, ALIGNED // min(sizes))
 
     def walk(self, body):
         """Write the statements; rows are stored when all of them are known."""
@@ -455,12 +471,21 @@ class Lanes(Walker):
         self.loaded.add(where)
         return self.writer.do(f"load {kind}, ptr {where}{self.note(buffer)}")
 
+    def load_row(self, buffer, where):
+        """The neighbours that all lanes have; those that are no lane's, as the last."""
+        vector, n = self.load_vector(buffer, where, self.own), self.own
+        if n == self.count:
+            return vector
+        order = [min(lane, n - 1) for lane in range(self.count)]
+        kind = memory_type(buffer.dtype)
+        return shuffled(self.writer, kind, n, vector, "poison", order)
+
     def combined(self, stmt, where, value):
         """What is stored at an address: with what is there already, if it has to be."""
         if not stmt.combine:
             return value
         old = Load(stmt.buffer, stmt.index)
-        before = self.load_vector(stmt.buffer, where, self.count)
+        before = self.load_row(stmt.buffer, where)
         expr = Op(stmt.combine, (old, stmt.value), stmt.buffer.dtype)
         return self.operation(expr, [self.as_value(stmt.buffer, before), value])
 
@@ -474,7 +499,7 @@ class Lanes(Walker):
                 self.writer.line(f"store {kind} {one}, ptr {where}{note}")
             return
         vector = self.emitter.type(stmt.value.dtype)
-        for lane in range(self.count):
+        for lane in range(self.own):
             one = self.writer.do(f"extractelement {vector} {value}, i32 {lane}")
             self.outer.values[stmt.value] = one
             with self.in_lane(stmt, lane):
@@ -496,7 +521,8 @@ class Lanes(Walker):
           streams: whether past the caches; chosen: whether some of it is what is there.
         """
         value, note = self.as_memory(buffer, value), self.note(buffer)
-        kind = f"<{self.count} x {memory_type(buffer.dtype)}>"
+        value = self.part(value, memory_type(buffer.dtype), 0, self.own)
+        kind = f"<{self.own} x {memory_type(buffer.dtype)}>"
         if streams:
             past = self.writer.note("!{i32 1}")
             note = f", align {ALIGNED}{self.writer.alias(buffer)}, !nontemporal {past}"
@@ -528,7 +554,7 @@ class Lanes(Walker):
     def load_lanes(self, load):
         """An element for each lane."""
         if self.follows(load):
-            vector = self.load_vector(load.buffer, self.address(load, 0), self.count)
+            vector = self.load_row(load.buffer, self.address(load, 0))
             return self.as_value(load.buffer, vector)
         row, column = row_of(load)
         turned, place = self.known_rows(row)
@@ -553,11 +579,11 @@ class Lanes(Walker):
         """Where each lane's row is, from an access on."""
         stride = self.stride(first)
         if stride is None:
-            return [self.address(first, lane) for lane in range(self.count)]
+            return [self.address(first, lane) for lane in range(self.own)]
         start, kind = self.address(first, 0), memory_type(first.buffer.dtype)
         element = f"getelementptr {kind}, ptr {start}, i64"
         return [
-            self.writer.do(f"{element} {lane * stride}") for lane in range(self.count)
+            self.writer.do(f"{element} {lane * stride}") for lane in range(self.own)
         ]
 
     def stride(self, access):
