@@ -186,12 +186,7 @@ def test_what_is_held_are_slots_and_one():
     assert "(13," not in text
 
 
-def test_many_carries_are_held_in_tables_that_grow():
-    for slots, grows in ((15, False), (16, True)):
-        mj.clear_caches()
-        mj.jit(mj.grad(looped(slots)), backend="plain")(x)
-        text, = (text for text in sources() if "while s" in text)
-        assert (f"np.empty(({slots + 1}," not in text) == grows
+def test_many_carries_are_held():
     many, taped = (mj.jit(mj.grad(looped(slots, 300)))(x) for slots in (100, None))
     np.testing.assert_allclose(many, taped, rtol=1e-4)
 

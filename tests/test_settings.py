@@ -62,12 +62,6 @@ def views(x):
     return tuple(x.reshape(n, -1).sum(0) for n in (2, 3, 4, 5, 6))
 
 
-def backwards(x):
-    mode = {"reverse": "checkpoint", "slots": 4}
-    test, step = lambda c: c.sum() < 99, lambda c: jnp.sin(c) + c
-    return jax.grad(lambda x: lax.while_loop(test, step, x, **mode).sum())(x)
-
-
 # setting: (function, arguments, value[, other settings that hold with both values])
 cases = {
     "enabled": (lambda x: (x.sum(1), x * 2), [square], False),
@@ -116,7 +110,6 @@ cases = {
     "tile_work": (jnp.dot, [ones(24, 40), ones(40, 24)], 1 << 30),
     "fewest_lanes": (convolution, [image, wide], 99, {"small_product": 0}),
     "stack_bytes": (long_loop, [ones(9)], 0),
-    "held_carries": (backwards, [ones(9)], 1),
     "between_looks": (decay, [ones(99)], 99),
     "direct_convolutions": (convolution, [image, wide], False, {"small_product": 0}),
 }  # fmt: skip
@@ -192,9 +185,3 @@ def test_another_value_is_another_decision_that_names_the_setting(setting):
     changes = [(before | after)[key] for key in changed]
     assert any(d in changes for d in about)
     assert all(d.reason and str(d) for d in about)
-
-
-@pytest.mark.parametrize("most, word", [(1, "many"), (99, "a few")])
-def test_how_many_carries_a_loop_goes_back_to(most, word):
-    told = ledger(backwards, [ones(9)], {"held_carries": most})
-    assert any(f"goes back to {word} carries" in text for text, *_ in told)

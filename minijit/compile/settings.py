@@ -83,8 +83,6 @@ class Settings:
         no row has more.
       stack_bytes: arrays within a loop are on the stack, as long as it has room for
         them in so many bytes.
-      held_carries: more carries than these, which a loop goes back to, are held in
-        tables that grow.
       direct_convolutions: whether convolutions run in such tiles, if they have a few
         features, and not as products of matrices of patches.
       between_looks: a loop looks for signals, such as that of Ctrl-C, after about so
@@ -148,7 +146,6 @@ class Settings:
     tile_work: int = 1 << 12
     fewest_lanes: int = 8
     stack_bytes: int = 1 << 16
-    held_carries: int = 16
     direct_convolutions: bool = True
     between_looks: int = 1 << 26
     few_threads: int = 1 << 11

@@ -15,25 +15,17 @@
         l -= 1
 
 It is the recursion of chapter 13, with its stack made visible: what one call holds is a
-row.  There are `slots` rows and one; beyond sixteen they are in tables, which grow.
+row.  There are `slots` rows and one.
 """
 
 from ...transform.control_flow.checkpointed_loops import operands, treeverse_p
-from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, as_index, op
 from ..loops.scalars import INDEX
-from ..loops.statements import For, If, Reserve, While
-from ..settings import config
+from ..loops.statements import For, If, While
 from .lowering import Carries
 from .obstacles import parts_of
 from .regions import Part, loop_builders
-from .tables import rows
 from .watching import work_of
-
-loop_rules |= {
-    "growing tables": (True, "it goes back to many carries", "held_carries"),
-    "rows of carries": (False, "it goes back to a few carries only", "held_carries"),
-}
 
 
 def register(load):
@@ -42,32 +34,23 @@ def register(load):
 
 
 class HeldCarries:
-    """The tables of the carries that are held, the first one in row 0."""
+    """The rows of the carries that are held, the first one in row 0."""
 
     def __init__(self, builder, carry, slots):
         self.builder, self.slots = builder, slots
         # The last row is for the carry from which the next step back is taken.
-        self.grows = slots + 1 > config.fusion.held_carries
-        noted("growing tables" if self.grows else "rows of carries",
-              builder.root.call, carries=slots + 1)  # fmt: skip
-        kinds = [(where.shape, where.dtype) for where in carry]
+        kinds = *((where.shape, where.dtype) for where in carry), ((), INDEX)
         *self.tables, self.todo = (
-            self.rows(*kind, slots + 1) for kind in (*kinds, ((), INDEX))
+            builder.room((slots + 1, *shape), dtype) for shape, dtype in kinds
         )
 
     def start(self, count, carry):
         """Hold the carry that the loop begins with: -> the number of its row."""
         level = self.builder.hold(as_index(0))
-        self.reserve(as_index(1))
         self.builder.set(self.left(as_index(0)), count)
         for source, where in zip(carry, self.row(as_index(0)), strict=True):
             self.builder.copy(source, [where])
         return level
-
-    def rows(self, shape, dtype, count):
-        if not self.grows:
-            return self.builder.room((count, *shape), dtype)
-        return Part(rows(self.builder, shape, dtype))
 
     def row(self, at):
         return [table.row(at) for table in self.tables]
@@ -75,12 +58,6 @@ class HeldCarries:
     def left(self, at):
         """How many steps there are to go back to the carry in a row."""
         return self.todo.row(at)
-
-    def reserve(self, rows):
-        """There is room for so many rows."""
-        if self.grows:
-            tables = (*self.tables, self.todo)
-            self.builder.add(*(Reserve(t.buffer, rows) for t in tables))
 
 
 def run_steps(builder, step, steps, consts, begin, end):
@@ -148,7 +125,6 @@ def go_forward(builder, held, step, consts, level):
     left, above = held.left(level), op("add", level, as_index(1))
     free = op("max", op("sub", as_index(held.slots), level), as_index(1))
     steps = next_checkpoint(builder, left.load(), builder.hold(free))
-    held.reserve(op("add", above, as_index(1)))
     run_steps(builder, step, steps, consts, held.row(level), held.row(above))
     builder.set(held.left(above), op("sub", left.load(), steps))
     builder.set(left, steps)

@@ -1,8 +1,9 @@
 """Rules of arithmetic that are true of all floats, to the bit, and of integers.
 
 Each rule says of which types it is true.  The tables and the first rules stand in
-`simplify`; here are differences and quotients, what undoes itself, what changes nothing
-when it is done twice, bits, choices that are known, and chains of conversions.
+`simplify`; here are differences, quotients and powers, choices that are known, and
+chains of conversions.  What is done to a single number and undone, such as `-(-x)` or
+`x & x`, is left to LLVM, which sees it as well.
 """
 
 import numpy as np
@@ -35,40 +36,6 @@ def neutral_div(s, out, x, y):
         return s.apply(prim.mul_p, x, filled(s, inverse, y.aval))
 
 
-def signs_in_difference(s, out, x, y):
-    """x - -y is x + y."""
-    negated = s.maker(y, prim.neg_p)
-    if negated and real(out.dtype):
-        return s.apply(prim.add_p, x, negated.invars[0])
-
-
-rules |= {prim.sub_p: [neutral_sub, signs_in_difference], prim.div_p: [neutral_div]}
-
-
-def undone_by(inner):
-    """A rule: the primitive undoes `inner`, so that of both nothing is left."""
-
-    def rule(s, out, x):
-        eqn = s.maker(x, inner)
-        return eqn and eqn.invars[0]
-
-    return rule
-
-
-def idempotent(primitive):
-    """A rule: once applied, the primitive changes nothing any more."""
-
-    def rule(s, out, x):
-        return x if s.maker(x, primitive) else None
-
-    return rule
-
-
-def same_twice(s, out, x, y):
-    """max(x, x), x & x and the like are x."""
-    return x if x is y else None
-
-
 def small_power(s, out, x, *, y):
     """x ** 1 is x, and x ** 2 is x * x."""
     return x if y == 1 else s.apply(prim.mul_p, x, x) if y == 2 else None
@@ -84,52 +51,11 @@ def half_power(s, out, x, y):
 
 
 rules |= {
+    prim.sub_p: [neutral_sub],
+    prim.div_p: [neutral_div],
     prim.pow_p: [half_power],
-    prim.neg_p: [undone_by(prim.neg_p)],
-    prim.not_p: [undone_by(prim.not_p)],
-    prim.abs_p: [idempotent(prim.abs_p)],
-    prim.sign_p: [idempotent(prim.sign_p)],
-    prim.max_p: [same_twice],
-    prim.min_p: [same_twice],
     prim.integer_pow_p: [small_power],
     prim.copy_p: [lambda s, out, x: x],
-}
-
-
-def bitwise(neutral, absorbing):
-    """A rule for `and` and `or`: the value that keeps x, and the one that wins."""
-
-    def rule(s, out, x, y):
-        for a, b in ((x, y), (y, x)):
-            if holds_bits(s, b, neutral):
-                return a
-            if holds_bits(s, b, absorbing):
-                return filled(s, uniform(s, b), out)
-
-    return rule
-
-
-def holds_bits(s, atom, bit):
-    """Whether every bit of every element of an atom is `bit`."""
-    given = uniform(s, atom)
-    if given is None:
-        return False
-    return bool(given == (np.invert(np.zeros_like(given)) if bit else 0))
-
-
-def neutral_xor(s, out, x, y):
-    """x ^ x is 0, x ^ 0 is x."""
-    if x is y:
-        return filled(s, 0, out)
-    for a, b in ((x, y), (y, x)):
-        if holds_bits(s, b, 0):
-            return a
-
-
-rules |= {
-    prim.and_p: [same_twice, bitwise(1, 0)],
-    prim.or_p: [same_twice, bitwise(0, 1)],
-    prim.xor_p: [neutral_xor],
 }
 
 

@@ -8,7 +8,7 @@ from ...compile.lower.calls import call_eval
 from ...compile.lower.elements import affine, compute, one_operation, widen
 from ...compile.lower.walk import Elements, Statements, lower_rules
 from ...compile.pipeline import row_choosers
-from ...compile.simplify import exact_rules, folding as simplify
+from ...compile.simplify import folding as simplify
 from ...trace.dtypes import finfo
 from ..bits import bitcast_convert_type_p, counts, shifts
 from ..complex_numbers import complex_p, conj_p, imag_p, real_p
@@ -61,7 +61,7 @@ lower_rules |= {bitcast_convert_type_p: Elements(bitcast_lower)}
 
 def neutral_shift(s, out, x, y):
     """x << 0 and x >> 0 are x."""
-    return x if exact_rules.holds_bits(s, y, 0) else None
+    return x if simplify.holds(s, y, 0) else None
 
 
 simplify.elementwise |= {*shifts}
