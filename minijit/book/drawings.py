@@ -687,10 +687,29 @@ def two_ways_through_a_table() -> None:
     axes[0].set_ylabel("row")
 
 
-def pieces_of_calls(rows: Mapping[str, Mapping[str, float]]) -> None:
-    """Chapter 25: how long the pieces of each kind of call take, in one bar."""
+TAKEN = "microseconds a call, on the machine that drew this"
+
+
+def beside_kernels(rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Chapter 25: how long calls take and how long their kernels, in a panel each."""
+    height = 1 + 0.3 * max(map(len, rows.values()))
+    _, axes = style.figure(8, height, ncols=len(rows))
+    for axis, (title, taken) in zip(axes, rows.items(), strict=True):
+        bars = axis.barh(list(taken), list(taken.values()), 0.7, color=style.PRIMAL)
+        figures = [f"{float(f'{time:.2g}'):,g}" for time in taken.values()]
+        axis.bar_label(bars, figures, padding=4)
+        axis.margins(x=0.25)
+        axis.locator_params(axis="x", nbins=4)
+        axis.invert_yaxis()
+        axis.set(title=title, xlabel="microseconds, on the machine that drew this")
+
+
+def pieces_of_calls(
+    rows: Mapping[str, Mapping[str, float]], unit: str = TAKEN
+) -> None:
+    """Chapters 24 and 25: the pieces of each price, or of each call, in one bar."""
     first = next(iter(rows.values()))
-    colors = dict(zip(first, (*style.COLORS[:5], style.INK), strict=True))
+    colors = dict(zip(first, (*style.COLORS[:5], style.INK), strict=False))
     fig, axis = style.figure(8, 0.4 * len(rows) + 1.3)
     for row, times in enumerate(rows.values()):
         left = 0.0
@@ -702,7 +721,7 @@ def pieces_of_calls(rows: Mapping[str, Mapping[str, float]]) -> None:
     axis.set_yticks(range(len(rows)), rows)
     axis.invert_yaxis()
     axis.margins(x=0.08)
-    axis.set_xlabel("microseconds a call, on the machine that drew this")
+    axis.set_xlabel(unit)
     fig.legend(loc="outside upper center", ncols=7, handlelength=1, columnspacing=1)
 
 
@@ -744,6 +763,25 @@ def prices_and_times(found: Mapping[str, Mapping[str, tuple[float, float]]]) -> 
         axis.set_yticks(range(len(ways)), ways)
     axes[0].invert_yaxis()
     fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
+
+
+def prices_of_tiles(
+    sizes: Sequence[int], costs: Sequence[float], without: Sequence[float],
+    tried: Sequence[int], milliseconds: Sequence[float],
+) -> None:  # fmt: skip
+    """Chapter 24: a transpose by the size of its tiles, its prices and its time."""
+    _, axis = style.figure(6.5, 3)
+    ink, label = style.INK, "price for the book's machine"
+    axis.semilogx(sizes, costs, color=ink, linestyle=":", label=label)
+    label = "the same without pages"
+    axis.semilogx(sizes, without, color=ink, linestyle="--", lw=1, label=label)
+    color = style.COMPILED
+    axis.semilogx(tried, milliseconds, "o-", ms=4, color=color, label="measured")
+    marks = 1, 4, 16, 64, 256, 2880
+    axis.set_xticks(marks, list(map(str, marks)))
+    axis.set(xlabel="numbers along a side of a tile", ylabel="milliseconds")
+    axis.set_ylim(0)
+    axis.legend()
 
 
 def new_and_same_memory(times: Mapping[str, Mapping[int, float]]) -> None:

@@ -13,7 +13,6 @@ from ..loops.statements import For, Store
 from .nests import piece_of_memory, rest_of
 
 
-# chapter 24
 def independent(axis, body, own=None, again=False):
     """Whether the steps of a loop touch nothing that another one of them stores.
 
@@ -28,6 +27,25 @@ def independent(axis, body, own=None, again=False):
     return shared_buffer(axis, body, own, again) is None
 
 
+def is_parallel(body):
+    """Whether the steps of a kernel's outermost loop do not depend on each other."""
+    loop, *after = body
+    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
+    if not isinstance(loop, For) or once not in ([], [True]) or not loop.axis.is_plain:
+        return False
+    # What else is in the cache belongs to one step.
+    own = {*local_buffers(loop.body)}.difference(handed_on(body))
+    return independent(loop.axis, loop.body, own, again=True)
+
+
+def handed_on(body):
+    """The kernel's own buffers that its outermost loop fills for what comes after."""
+    loop, *after = body
+    wanted = {load.buffer for load in loads_of(after)}
+    return [buffer for buffer in local_buffers((loop,)) if buffer in wanted]
+
+
+# chapter 24
 def shared_buffer(axis, body, own=None, again=False):
     """An array of which a step may touch what another one stores; or None."""
     stores, loads = stores_in(body), loads_of(body)
@@ -71,21 +89,3 @@ def own_piece(index, axis, again):
         return first, 1
     piece = piece_of(index, axis, again)
     return (as_index(0), piece[0]) if piece else None
-
-
-def is_parallel(body):
-    """Whether the steps of a kernel's outermost loop do not depend on each other."""
-    loop, *after = body
-    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
-    if not isinstance(loop, For) or once not in ([], [True]) or not loop.axis.is_plain:
-        return False
-    # What else is in the cache belongs to one step.
-    own = {*local_buffers(loop.body)}.difference(handed_on(body))
-    return independent(loop.axis, loop.body, own, again=True)
-
-
-def handed_on(body):
-    """The kernel's own buffers that its outermost loop fills for what comes after."""
-    loop, *after = body
-    wanted = {load.buffer for load in loads_of(after)}
-    return [buffer for buffer in local_buffers((loop,)) if buffer in wanted]

@@ -33,6 +33,7 @@ from ...compile.loops.statements import For, Kernel
 from ...compile.lower.elements import costs
 from ...compile.memory.complex_pairs import in_pairs, origin_of, pairs_of
 from ...compile.numbers.scalar_forms import scalar_form
+from ...compile.schedule.independence import handed_on, is_parallel
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange, share_axes
 from ...trace.base.config import config
@@ -56,6 +57,34 @@ config.define(
     "a kernel or product that takes so many nanoseconds runs in parts, for threads",
     changes_traces=True,
 )  # fmt: skip
+
+# ---- into which parts
+
+# Parts for each thread: some finish early, for a core may be busy with other things.
+# It is no setting: the loops are compiled once, for ranges of any length.
+PARTS = 4
+# A part of more indices than that has a multiple of it: whole vectors, and whole lines
+# of the cache, which two cores then do not both write to.
+LINE = 64
+
+
+def ranges(extent, threads):
+    """The parts of a loop: (begin, end, whether it runs what comes after the loop).
+
+    Of several parts none does: that runs when all of them are done.
+    """
+    if threads < 2:
+        return [(0, extent, 1)]
+    size = -(-extent // (PARTS * threads))
+    if size > LINE:
+        size = -(-size // LINE) * LINE
+    return [(lo, min(lo + size, extent), 0) for lo in range(0, extent, size)]
+
+
+def job_of(ranges, threads=1):
+    """The numbers of a job: how many parts, how many workers may help, the ranges."""
+    helpers = max(min(threads, len(ranges)) - 1, 0)
+    return np.array([len(ranges), helpers, *np.ravel(ranges)], np.int64)
 
 
 # ---- workers
@@ -201,35 +230,7 @@ class ThreadedText(KernelText):
 
 
 # chapter 24
-# ---- what may be divided, and into which parts
-
-from ...compile.schedule.independence import handed_on, is_parallel
-
-# Parts for each thread: some finish early, for a core may be busy with other things.
-# It is no setting: the loops are compiled once, for ranges of any length.
-PARTS = 4
-# A part of more indices than that has a multiple of it: whole vectors, and whole lines
-# of the cache, which two cores then do not both write to.
-LINE = 64
-
-
-def ranges(extent, threads):
-    """The parts of a loop: (begin, end, whether it runs what comes after the loop).
-
-    Of several parts none does: that runs when all of them are done.
-    """
-    if threads < 2:
-        return [(0, extent, 1)]
-    size = -(-extent // (PARTS * threads))
-    if size > LINE:
-        size = -(-size // LINE) * LINE
-    return [(lo, min(lo + size, extent), 0) for lo in range(0, extent, size)]
-
-
-def job_of(ranges, threads=1):
-    """The numbers of a job: how many parts, how many workers may help, the ranges."""
-    helpers = max(min(threads, len(ranges)) - 1, 0)
-    return np.array([len(ranges), helpers, *np.ravel(ranges)], np.int64)
+# ---- what is divided
 
 
 def text_of_kernel(kernel):
