@@ -69,28 +69,21 @@ functions |= {"lapack": lapack}
 @functools.cache
 def native_lapack():
     """`lapack` for numba: a call of the address."""
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
+    from numba.extending import overload
 
-    @intrinsic(prefer_literal=True)
-    def lapack(typing_context, name, *args):
-        def generate(context, builder, signature, values):
-            given, places = cgutils.unpack_tuple(builder, values[1], len(args)), []
-            byte = ir.IntType(8).as_pointer()
-            for i in range(0, len(args), 2):
-                made = context.make_array(args[i])(context, builder, given[i])
-                place = builder.gep(made.data, [given[i + 1]])
-                places.append(builder.bitcast(place, byte))
-            kind = ir.FunctionType(ir.VoidType(), [byte] * len(places))
-            target = ir.IntType(64)(address(name.literal_value))
-            builder.call(builder.inttoptr(target, kind.as_pointer()), places)
-            return context.get_dummy_value()
+    def stub(name, *args):
+        pass
 
-        return types.void(name, types.StarArgTuple.from_types(args)), generate
+    @overload(stub, prefer_literal=True)
+    def chosen(name, *args):
+        pairs = [(i, i + 1) for i in range(0, len(args), 2)]
+        kinds = [ctypes.c_ssize_t] * len(pairs)
+        routine = ctypes.CFUNCTYPE(None, *kinds)(address(name.literal_value))
+        place = "args[{0}].ctypes.data + args[{0}].itemsize * args[{1}]"
+        given = ", ".join(place.format(*pair) for pair in pairs)
+        return eval(f"lambda name, *args: routine({given})", {"routine": routine})
 
-    return lapack
+    return stub
 
 
 # ---- its threads

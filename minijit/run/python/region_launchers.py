@@ -3,8 +3,7 @@
 A launcher is what the driver calls: it takes NumPy arrays, those for the results too.
 """
 
-import math
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -27,53 +26,18 @@ def longer(array, rows):
 
 def part(array, start, shape):
     """The elements of an array from the one at `start` on, as an array of a shape."""
-    return array.reshape(-1)[start : start + math.prod(shape)].reshape(shape)
+    size = 1
+    for n in shape:
+        size *= n
+    return array.reshape(-1)[start : start + size].reshape(shape)
 
 
 functions |= {"longer": longer, "part": part}
 
 
-@cache
-def native_part():
-    """`part` for numba: a pointer and a shape."""
-    from numba import types
-    from numba.core import cgutils
-    from numba.core.imputils import impl_ret_borrowed
-    from numba.extending import intrinsic
-    from numba.np.arrayobj import populate_array
-
-    @intrinsic
-    def part(typing_context, array, start, shape):
-        result = types.Array(array.dtype, len(shape), "C")
-
-        def generate(context, builder, signature, values):
-            whole = context.make_array(signature.args[0])(context, builder, values[0])
-            sizes = cgutils.unpack_tuple(builder, values[2], len(shape))
-            strides, step = [], whole.itemsize
-            for size in reversed(sizes):
-                strides.insert(0, step)
-                step = builder.mul(step, size)
-            made = context.make_array(result)(context, builder)
-            populate_array(
-                made,
-                data=builder.gep(whole.data, [values[1]]),
-                shape=sizes,
-                strides=strides,
-                itemsize=whole.itemsize,
-                meminfo=whole.meminfo,
-            )
-            value = made._getvalue()
-            return impl_ret_borrowed(context, builder, result, value)
-
-        sizes = types.UniTuple(types.intp, len(shape))
-        return result(array, types.intp, sizes), generate
-
-    return part
-
-
 native_calls |= {
     "interrupted": native_interrupts, "matmul": native_products,
-    "lapack": native_lapack, "part": native_part,
+    "lapack": native_lapack,
 }  # fmt: skip
 
 

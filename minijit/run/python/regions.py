@@ -220,8 +220,9 @@ class RegionEmitter(PythonEmitter):
             self.begin_as_zero(name)
         if view is buffer or buffer in self.numbers or view.shape == buffer.shape:
             return name if buffer in self.numbers or param.shape else f"{name}[()]"
-        part = f"part({name}, {offset}, {view.shape})"
-        return part if param.shape else f"{part}[()]"
+        if not param.shape:
+            return f"{name}.reshape(-1)[{offset}]"
+        return f"part({name}, {offset}, {view.shape})"
 
 
 # ---- functions

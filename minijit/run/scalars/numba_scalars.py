@@ -40,13 +40,11 @@ def is_float(type):
     return type.__class__.__name__ == "Float"
 
 
-def reassociated(method):
-    """One floating operation that may be regrouped with its like, nothing else."""
-
-    def emit(context, builder, signature, values):
-        return getattr(builder, method)(*values, flags=("reassoc",))
-
-    return emit
+def emitted(method, **flags):
+    """One instruction: of integers it wraps around."""
+    return lambda context, builder, signature, values: (
+        getattr(builder, method)(*values, **flags)
+    )
 
 
 def extreme(name, comparison):
@@ -63,11 +61,6 @@ def extreme(name, comparison):
     return emit
 
 
-def wrapping(method):
-    """Integer arithmetic that may overflow."""
-    return lambda context, builder, signature, values: getattr(builder, method)(*values)
-
-
 def division(word):
     """An integer division, which depends on the sign."""
 
@@ -78,14 +71,16 @@ def division(word):
     return emit
 
 
+# An operation of floats may be regrouped with its like, and nothing else.
+regrouped = dict(flags=("reassoc",))
 instructions |= {
-    "add_wrapping": (first, wrapping("add")),
-    "subtract_wrapping": (first, wrapping("sub")),
-    "multiply_wrapping": (first, wrapping("mul")),
+    "add_wrapping": (first, emitted("add")),
+    "subtract_wrapping": (first, emitted("sub")),
+    "multiply_wrapping": (first, emitted("mul")),
     "machine_div": (first, division("div")),
     "machine_rem": (first, division("rem")),
-    "add_any_order": (first, reassociated("fadd")),
-    "multiply_any_order": (first, reassociated("fmul")),
+    "add_any_order": (first, emitted("fadd", **regrouped)),
+    "multiply_any_order": (first, emitted("fmul", **regrouped)),
     "maximum": (first, extreme("llvm.maximum", ">")),
     "minimum": (first, extreme("llvm.minimum", "<")),
 }
