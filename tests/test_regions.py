@@ -276,10 +276,9 @@ def test_reversal(name):
 
 
 def test_reversal_interpreted():
-    for slots in (2, 5):
+    for slots in (2, 5, 40):
         gradient = mj.grad(lambda x: reversal.looped(slots)(x))  # noqa: B023
         assert "reserve" not in interpreted_gradient(gradient, reversal.x)
-    assert "reserve" in str(lowered(mj.grad(reversal.looped(40)), reversal.x))
 
 
 @quick(6)
