@@ -348,6 +348,7 @@ def test_derivatives_are_written_as_often_as_asked():
     once, twice = (export.export(cube)(2.0).serialize(n) for n in (1, 2))
     call = export.deserialize(once).call
     assert (minijit.grad(call)(2.0), export.deserialize(once).has_vjp()) == (12.0, True)
+    assert "weak_type=True" in str(minijit.make_jaxpr(call)(np.float32(2)))
     with pytest.raises(ValueError, match="No VJP is available"):
         minijit.grad(minijit.grad(call))(2.0)
     with pytest.raises(ValueError, match="No VJP is available"):

@@ -735,6 +735,14 @@ def test_several_totals_take_shorter_strips():
 
 
 @pytest.mark.chapter(24)
+def test_a_row_that_is_added_to_has_strips_of_a_column():
+    """Where a step reads what it writes, too, if no other one does."""
+    x, columns = (np.ones(shape, "f4") for shape in [(3, 64), (64, 3)])
+    f = mj.jit(lambda x, y: x.at[1].add(y[:, 0]))
+    assert "shufflevector" in f.lower(x, columns).compile().as_text("llvm")
+
+
+@pytest.mark.chapter(24)
 def test_strips_that_crowd_registers_are_short():
     """A quotient of complex numbers took LLVM three times as long, and ran longer."""
     x = np.ones(30_000, "complex64")

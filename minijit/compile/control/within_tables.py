@@ -41,8 +41,6 @@ def pointwise(builder, sources, targets, arrays):
       arrays: function(builder, sources, target), for places of arrays.
     """
     for target in targets:
-        if target in sources:
-            continue
         if not isinstance(target, Ref):
             arrays(builder, sources, target)
         else:
