@@ -836,7 +836,7 @@ def test_what_is_read_in_rows_and_stored_across_them_is_apart(f, shape):
     compiled = mj.jit(f).lower(x).compile()
     found, = (d for d in compiled.explain().decisions if d.rule == "schedule")
     assert next(iter(found.numbers)) in ("distribute", "join")
-    assert found.numbers["as fused"] > 2 * min(found.numbers.values())
+    assert found.numbers["as fused"] > 1.5 * min(found.numbers.values())
     agree(f, x, rtol=1e-4)
 
 
