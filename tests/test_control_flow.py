@@ -566,6 +566,17 @@ def test_a_body_that_is_known_is_read_no_more(monkeypatch):
     assert counts[0] > 0 and counts[3:] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+def test_lanes_say_once_a_step_whether_they_run(axes):
+    """Before the loop, and at the end of a step: its condition reads what they said."""
+    f = lambda x: lax.while_loop(lambda c: jnp.sin(c) < x, lambda c: c + 0.1, 0.0)
+    xs = jnp.linspace(0, 0.9, 6).reshape((6, (2, 3))[axes - 1])
+    many = functools.reduce(lambda g, _: mj.vmap(g), range(axes), f)
+    assert str(mj.make_jaxpr(many)(xs)).count(" sin ") == 2
+    want = np.reshape([f(x) for x in np.ravel(xs)], xs.shape)
+    np.testing.assert_array_equal(mj.jit(many)(xs), want)
+
+
 def test_a_body_that_says_the_same_is_the_first_one():
     first, *others = (
         pieces.interned(mj.make_jaxpr(lambda x: jnp.sin(x) * 3)(1.0)) for _ in range(3)

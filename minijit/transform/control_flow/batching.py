@@ -335,37 +335,41 @@ def while_batch(lanes, axes, *args, **params):
 
 def while_batch_lanes(lanes, loop, cond_consts, consts, carry, cond_axes, const_axes):
     """A predicate a lane: as long as one lane runs.  Lanes that are through keep their
-    carry, and borrow a running lane's inputs for what is computed all the same."""
+    carry, and borrow a running lane's inputs for what is computed all the same.
+
+    Which lanes run is part of the carry: else the loop and its body would both ask.
+    """
     n, in_front = len(carry), (0,) * len(carry)
     test, _ = batch_jaxpr(loop.cond_jaxpr, lanes, cond_axes + in_front, (0,))
     outs = (0,) * len(loop.body_jaxpr.out_avals)
     body, _ = batch_jaxpr(loop.body_jaxpr, lanes, const_axes + in_front, outs)
 
-    def any_lane(*values):  # cond_consts, carry, counts -> whether a lane runs
-        running, = apply_closed(test, *values[:-1])
+    def any_lane(running, *_):  # running, counts, carry -> whether a lane runs
         return [lax.reduce_or(running, (0,))]
 
-    def step(*values):  # cond_consts, consts, carry, counts -> carry, counts, ys
-        sizes = len(cond_consts), len(consts), n
-        of_test, of_body, states, (counts,) = split(values, *sizes)
-        running, = apply_closed(test, *of_test, *states)
+    def step(*values):  # cond_consts, consts, running, counts, carry -> the last 3, ys
+        sizes = len(cond_consts), len(consts), 2
+        of_test, of_body, (running, counts), states = split(values, *sizes)
         given = borrow_where(running, of_body + states, const_axes + in_front)
         outs = apply_closed(body, *given)
         pairs = zip(outs, states, strict=False)
         kept = [select_lanes(running, new, old) for new, old in pairs]
-        return [*kept, lax.add(counts, lax.convert(running, int32)), *outs[n:]]
+        counts = lax.add(counts, lax.convert(running, int32))
+        return [*apply_closed(test, *of_test, *kept), counts, *kept, *outs[n:]]
 
-    counts_aval = ShapedArray((lanes.size,), int32)
-    avals = [*test.in_avals[: len(cond_consts)], *body.in_avals, counts_aval]
+    of_test, given = test.in_avals[: len(cond_consts)], body.in_avals
+    of_lanes = [*test.out_avals, ShapedArray((lanes.size,), int32)]
+    of_body, states = split(given, len(consts))
     by_lane = While(
-        jaxpr_of(any_lane, [*test.in_avals, counts_aval], "cond"),
-        jaxpr_of(step, avals, "body"),
+        jaxpr_of(any_lane, [*of_lanes, *states], "cond"),
+        jaxpr_of(step, [*of_test, *of_body, *of_lanes, *states], "body"),
         stack=loop.stack,
     )
-    counts = lax.full((lanes.size,), 0, int32)
-    outs = by_lane.bind(cond_consts, cond_consts + consts, [*carry, counts])
+    carry = [*apply_closed(test, *cond_consts, *carry),
+             lax.full((lanes.size,), 0, int32), *carry]  # fmt: skip
+    outs = by_lane.bind([], cond_consts + consts, carry)
     # The count of each lane takes the place of the count of the loop.
-    carry, counts, _, tapes = split(outs, n, 1, loop.stack)
+    _, counts, carry, _, tapes = split(outs, 1, 1, n, loop.stack)
     outs = carry + (counts + tapes if loop.stack else [])
     return outs, [0] * len(outs)
 
