@@ -141,7 +141,10 @@ calls.explain_made(_linearize.PushForward, linearize, "minijit.linearize")
 calls.explain_made(_transpose.PullBack, vjp, "minijit.vjp")
 
 _of_flags += ["jaxcompat.flags", "ops.prng"]
-demand.additions |= {"trace.api.calls": ["jaxcompat.placement"]}
+demand.additions |= {
+    "trace.api.calls": ["jaxcompat.placement"],
+    "trace.jaxprs.parser": ["lax", "ops.prng", "transform.remat.checkpoint"],
+}
 _jit.jit_kinds |= {"placing": demand.on_demand("jaxcompat.placement:PlacingFunction")}
 _classes = [_core.Primitive, ShapedArray, _stages.Lowered, _stages.Compiled]
 _classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]

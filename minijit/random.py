@@ -1309,16 +1309,17 @@ def times_roots(vectors, values):
     return vectors * jnp.sqrt(jnp.where(values > tiny, values, 0))[..., None, :]
 
 
-factors = {
-    "cholesky": jnp.linalg.cholesky,
-    "eigh": lambda a: times_roots(*jnp.linalg.eigh(a)[::-1]),
-    "svd": lambda a: times_roots(*jnp.linalg.svd(a)[:2]),
-}
+def factor_of(cov, method):
+    """A factor f, where f @ f.T is cov."""
+    if method == "cholesky":
+        return jnp.linalg.cholesky(cov)
+    parts = jnp.linalg.eigh(cov)[::-1] if method == "eigh" else jnp.linalg.svd(cov)[:2]
+    return times_roots(*parts)
 
 
 @partial(sampler, static_argnames=("shape", "dtype", "method"))
 def multivariate_normal_sampler(data, mean, cov, *, shape, dtype, method):
-    factor = factors[method](cov.astype(wide(dtype))).astype(cov.dtype)
+    factor = factor_of(cov.astype(wide(dtype)), method).astype(cov.dtype)
     z = normal(data, (*shape, mean.shape[-1]), dtype)
     return mean + jnp.einsum("...ij,...j->...i", factor, z)
 
@@ -1338,7 +1339,7 @@ def multivariate_normal(
     """
     data = key_words("multivariate_normal", key)
     mean, cov = core.promote_dtypes([mean, cov], dtypes.to_inexact_dtype)
-    if method not in factors:
+    if method not in ("cholesky", "eigh", "svd"):
         raise ValueError("method must be one of {'svd', 'eigh', 'cholesky'}")
     dtype = mean.dtype if dtype is None else dtype
     data, dtype = checked("multivariate_normal", key, dtype)

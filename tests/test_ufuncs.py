@@ -8,7 +8,7 @@ from harness import alike, refused
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.numpy import methods
+from minijit.numpy import namespace
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -20,7 +20,7 @@ index = np.array([0, 2, 2])
 same = partial(alike, rtol=2e-6)
 
 
-@pytest.mark.parametrize("name", methods.ufuncs[2])
+@pytest.mark.parametrize("name", namespace.ufuncs[2])
 def test_methods_are_numpy_s(name):
     x = whole if name.startswith("bitwise") else floats
     ours, theirs = getattr(jnp, name), getattr(np, name)

@@ -162,11 +162,14 @@ def scaled_uniform(key, shape, dtype, variance):
     return complex_uniform(key, shape, dtype) * jnp.sqrt(variance)
 
 
+def scaled_normal(key, shape, dtype, variance):
+    """Normal numbers of a variance."""
+    return random.normal(key, shape, dtype) * jnp.sqrt(variance)
+
+
 distributions = {
     "truncated_normal": scaled_truncated_normal,
-    "normal": lambda key, shape, dtype, variance: (
-        random.normal(key, shape, dtype) * jnp.sqrt(variance)
-    ),
+    "normal": scaled_normal,
     "uniform": scaled_uniform,
 }
 

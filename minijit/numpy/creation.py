@@ -19,7 +19,7 @@ from ..transform.control_flow.api import cond
 from .arguments import (
     canonical_axis, canonicalize_shape, concrete, no_out, static, static_int,
 )
-from .core import arrays, convert, expand_to, later, sign, strong
+from .core import arrays, convert, expand_to, sign, strong
 from .elementwise import choose_where, power
 from .making import (
     arange, asarray, concatenate, constant, counting, eye, full_like, inexact_dtype,
@@ -391,9 +391,3 @@ def where_of_type(condition, x, y):
     """A residual x, or another one, where a condition of no axes holds; 0 is a zero."""
     y = full_of_type(x.shape, y, aval_of(x)) if dtypes.is_python_scalar(y) else y
     return cond(condition, lambda: x, lambda: y)
-
-
-later |= {
-    "full_of_type": full_of_type,
-    "where_of_type": where_of_type,
-}

@@ -12,7 +12,7 @@ from ..trace.primitives import rem
 from ..trace.types import Array, ArrayLike
 from .arguments import alike, check_arraylike, with_number
 from .core import (
-    arrays, as_array, as_number, binary_operators, bitwise_and, convert, equal,
+    arrays, as_array, as_number, bitwise_and, convert, equal,
     from_later, inf, isnan, known_int, logical_and, multiply, not_equal,
     operator_methods, promote_args_inexact, promote_args_numeric, promote_dtypes,
     promote_shapes, subtract, truth,
@@ -177,5 +177,4 @@ more_operators = {
     "mod": ("%", remainder),
     "divmod": ("divmod()", divmod),
 }
-binary_operators |= more_operators
 operators |= operator_methods(more_operators)

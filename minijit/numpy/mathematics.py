@@ -11,7 +11,6 @@ import numpy as np
 
 from ..ops import bits as bit_ops, complex_numbers, elementary, rounding, special
 from ..trace import dtypes, primitives
-from ..trace.core import operators
 from ..trace.primitives import floor as floor_whole, rem
 from ..trace.types import Array, ArrayLike, Unary
 from ..transform.control_flow.api import while_loop
@@ -22,8 +21,8 @@ from .arguments import (
     unwrapped,
 )
 from .core import (
-    absolute, add, arrays, binary, binary_operators, bool_of, convert, exp, greater,
-    inf, invert, isnan, later, less, like, maximum, minimum, operator_methods, pi,
+    absolute, add, arrays, binary, bool_of, convert, exp, greater,
+    inf, invert, isnan, less, like, maximum, minimum, pi,
     promote_args, promote_args_inexact, promote_args_numeric, promote_dtypes, sign,
     strong, unary,
 )
@@ -177,9 +176,6 @@ def lexicographic(operation, x, y):
     same = primitives.eq(real(x), real(y))
     first = operation(real(x), real(y))
     return primitives.select(same, operation(imag(x), imag(y)), first)
-
-
-later |= {"order": lexicographic}
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
@@ -370,9 +366,6 @@ def float_divmod(x, y):
     r = choose_where(opposite, r + y, r)
     quotient = choose_where(opposite, quotient - 1, quotient)
     return rounding.round(quotient, rounding.RoundingMethod.AWAY_FROM_ZERO), r
-
-
-later |= {"float_divmod": float_divmod}
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
@@ -628,8 +621,3 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     except ValueError:
         return array(False)
     return all(x == y)
-
-
-shifts = {"lshift": ("<<", left_shift), "rshift": (">>", right_shift)}
-binary_operators |= shifts
-operators |= operator_methods(shifts)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from ..ops import bits, complex_numbers
 from ..trace import dtypes
-from ..trace.base import demand
-from ..trace.core import operators
+from ..trace.api import calls
+from ..trace.api.operator_calls import Later, give_to_class
+from ..trace.base.demand import fetch
+from ..trace.core import Array as ArrayClass, operators
 from ..trace.types import Array, ArrayLike, DTypeLike
 from .array_methods import by_name
 from .core import convert
-from .creation import diagonal, trace
 from .making import copy, stack
-from .mathematics import clip, conj, imag, real, round
-from .rearranging import flip, swapaxes
-from .reductions import cumprod, cumsum, ptp
+from .mathematics import clip, imag, real, round
+from .rearranging import flip
 from .shapes import reshape, squeeze
-from .sorting import argpartition, argsort, compress, nonzero, searchsorted, sort
-from .take_and_put import choose, repeat, take
+from .sorting import compress
+from .take_and_put import At, Indexed
 
 
 def view(x: Array, dtype: DTypeLike | None = None, type: None = None) -> Array:
@@ -104,50 +102,20 @@ def no_flat(x):
     )
 
 
-operators |= {
-    "__round__": rounded,
+methods = {
+    "at": property(At),
     "real": property(real),
     "imag": property(imag),
     "flat": property(no_flat),
-    "conj": conj,
     "clip": clip_method,
     "compress": compress_method,
 }
-operators |= by_name(
-    *(conj, round, ptp, cumsum, cumprod, swapaxes, diagonal, trace, repeat, view),
-    *(byteswap, sort, argsort, argpartition, searchsorted, nonzero, take, choose),
-)
-
-# The functions that are ufuncs in NumPy, by how many numbers they take.
-ufuncs = {
-    1: ["negative"],
-    2: """
-        add bitwise_and bitwise_or bitwise_xor logaddexp logaddexp2 logical_and
-        logical_or logical_xor maximum minimum multiply subtract
-    """.split(),
-}
-identities = {
-    "add": 0, "multiply": 1, "logical_and": True, "logical_or": False,
-    "logical_xor": False, "bitwise_and": -1, "bitwise_or": 0, "bitwise_xor": 0,
-    "logaddexp": -np.inf, "logaddexp2": -np.inf,
-}  # fmt: skip
-
-
-def add_methods(namespace):
-    """Give all functions that are ufuncs in NumPy their methods."""
-    for count, names in ufuncs.items():
-        for name in names:
-            function, identity = namespace[name], identities.get(name)
-            made = functools.partial(
-                demand.on_demand("numpy.vectorized:ufunc"),
-                *(function, count, 1), name=name, identity=identity,
-            )
-            known = {"nin": count, "nout": 1, "nargs": count, "identity": identity}
-            for method in "reduce accumulate at outer reduceat".split():
-                known[method] = functools.partial(method_of, made, method)
-            vars(function).update(known)
-
-
-def method_of(made, method, /, *args, **kwargs):
-    """Call a method of what `made()` gives."""
-    return getattr(made(), method)(*args, **kwargs)
+methods |= by_name(byteswap, view)
+# The others are functions of `jnp`, by which users know them.
+later = [name for name, x in vars(ArrayClass).items() if isinstance(x, Later)]
+others = [name for name in later if name not in methods]
+methods |= {name: getattr(fetch("numpy"), name) for name in others}
+calls.explain_calls("Array", methods)
+calls.explain_methods("Array.at", Indexed)
+operators |= methods
+give_to_class(ArrayClass, methods)

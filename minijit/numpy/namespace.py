@@ -6,12 +6,16 @@
 The standard: https://data-apis.org/array-api/2024.12/.  Answers are `jax.numpy`'s.
 """
 
+import functools
 import importlib
+
+import numpy as np
 
 from ..trace import dtypes
 from ..trace.api import devices
 from ..trace.api.stages import putters
 from ..trace.base.config import config
+from ..trace.base.demand import on_demand
 from ..trace.core import Array
 from .making import placers
 
@@ -84,3 +88,37 @@ def array_namespace(self, *, api_version=None):
 
 # Python looks names with two underscores up in the class, and not in `operators`.
 setattr(Array, "__array_namespace__", array_namespace)  # noqa: B010
+
+# The functions that are ufuncs in NumPy, by how many numbers they take.
+ufuncs = {
+    1: ["negative"],
+    2: """
+        add bitwise_and bitwise_or bitwise_xor logaddexp logaddexp2 logical_and
+        logical_or logical_xor maximum minimum multiply subtract
+    """.split(),
+}
+identities = {
+    "add": 0, "multiply": 1, "logical_and": True, "logical_or": False,
+    "logical_xor": False, "bitwise_and": -1, "bitwise_or": 0, "bitwise_xor": 0,
+    "logaddexp": -np.inf, "logaddexp2": -np.inf,
+}  # fmt: skip
+
+
+def add_methods(namespace):
+    """Give the functions that are ufuncs in NumPy their methods."""
+    for count, names in ufuncs.items():
+        for name in filter(namespace.__contains__, names):
+            function, identity = namespace[name], identities.get(name)
+            made = functools.partial(
+                on_demand("numpy.vectorized:ufunc"),
+                *(function, count, 1), name=name, identity=identity,
+            )
+            known = {"nin": count, "nout": 1, "nargs": count, "identity": identity}
+            for method in "reduce accumulate at outer reduceat".split():
+                known[method] = functools.partial(method_of, made, method)
+            vars(function).update(known)
+
+
+def method_of(made, method, /, *args, **kwargs):
+    """Call a method of what `made()` gives."""
+    return getattr(made(), method)(*args, **kwargs)

@@ -13,7 +13,7 @@ from ..trace import dtypes, primitives
 from ..trace.types import Array, ArrayLike, DTypeLike
 from .arguments import canonical_axis, concrete, no_out, static_int
 from .core import (
-    arrays, convert, in_one_dtype, isnan, later, less, np_shape, shape, truth,
+    arrays, convert, in_one_dtype, isnan, less, np_shape, shape, truth,
 )
 from .elementwise import choose_where
 from .index_to_gather import take_index
@@ -282,9 +282,6 @@ def unravelled(shape, flat):
     return tuple(
         flat // int(stride) % n for stride, n in zip(strides, shape, strict=True)
     )
-
-
-later |= {"where": nonzero}
 
 
 def flatnonzero(

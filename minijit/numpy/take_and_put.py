@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ops import scatter
 from ..trace import dtypes, primitives
-from ..trace.core import Tracer, operators
+from ..trace.core import Tracer
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform.control_flow.more_loops import fori_loop
 from .arguments import (
@@ -154,9 +154,6 @@ class At:
 
     def __getitem__(self, index):
         return Indexed(self.array, index)
-
-
-operators |= {"at": property(At)}
 
 
 def take(

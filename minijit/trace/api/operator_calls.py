@@ -8,6 +8,7 @@
 
 import sys
 
+from ..base.demand import fetch
 from ..base.errors import HERE, PACKAGE, left_out
 from ..base.frames import leave_out_frames
 from .calls import describe, explaining_calls, is_ours
@@ -97,3 +98,17 @@ def give_to_class(cls, rules):
             setattr(cls, name, rule)
     cls.item = lambda x, *args: x.__array__().item(*args)
     cls.tolist = lambda x: x.__array__().tolist()
+
+
+class Later:
+    """A method of arrays whose module, once it is asked for, gives it to their class.
+
+    It gives others, too: all that stand there like this one.
+    """
+
+    def __init__(self, name, module):
+        self.name, self.module = name, module
+
+    def __get__(self, x, cls):
+        fetch(self.module)
+        return getattr(cls if x is None else x, self.name)

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import dtypes
 from ..array import ShapedArray, result_avals, shape_rules
+from ..base.demand import add_rows
 from ..primitives import Precision
 from .jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, scalar
 from .text import quiet_params
@@ -65,6 +66,7 @@ class Reader:
         self.at = 0
         self.vars = {}
         self.shared = {}
+        add_rows("trace.jaxprs.parser")
         self.primitives = {p.name: p for p in shape_rules}
 
     def error(self, message):
