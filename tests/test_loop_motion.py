@@ -42,6 +42,8 @@ CASES = {
         lambda w, c, x: c + jnp.outer(jnp.sin(w[0]), w[1]) @ x)),
     "operand": ("sub select_n", loop(lambda w, c: (w - jnp.diag(jnp.diag(w))) @ c)),
     "while": ("sin", loop(lambda w, c: c * jnp.sin(w[0]))),
+    "what may never end": ("", loop(lambda w, c: c + lax.while_loop(
+        lambda x: x < 9, lambda x: x + jnp.exp(w[0, 0]), 1.0))),
     "condition": ("reduce_max", lambda w, xs, c: lax.while_loop(
         lambda c: c.max() < w.max(), lambda c: c + 1, c)),
     "lanes": ("sin", lambda w, xs, c: mj.vmap(lambda a: lax.while_loop(

@@ -32,7 +32,7 @@ from ..lower.walk import fallbacks, row_of
 from ..simplify.folding import loop_rules
 
 
-def unchanging(jaxpr, consts, cheap):
+def unchanging(jaxpr, consts, cheap, stays):
     """The results that are the same in every step, and computed before the loop.
 
     They are dear, or made of dear ones, or what a product or another total reads.  No
@@ -41,13 +41,14 @@ def unchanging(jaxpr, consts, cheap):
     Args:
       consts: the inputs of the body that no step changes.
       cheap: what costs fewer additions for each element is computed in each step.
+      stays: whether an equation has to be where it is.
     """
     # variable: how many elements it has, or all together that it can be made of.
     least = {v: size_of(v) for v in (*jaxpr.constvars, *consts)}
     constant, dear, works, needed, summed = [], set(), set(), {*jaxpr.outvars}, set()
     for eqn in jaxpr.eqns:
         inputs = {v for v in eqn.invars if isinstance(v, Var)}
-        if not inputs <= least.keys() or has_effect(eqn):
+        if not inputs <= least.keys() or stays(eqn):
             needed |= inputs
             summed |= inputs if row_of(eqn).total else set()
             continue
@@ -76,6 +77,12 @@ def size_of(atom):
     return getattr(atom.aval, "size", 0)
 
 
+def may_hang(eqn):
+    """Whether an equation has an effect, or a loop that may never end."""
+    inside = (eqn for jaxpr in subjaxprs(eqn) for eqn in jaxpr.eqns)
+    return eqn.primitive is while_p or has_effect(eqn) or any(map(may_hang, inside))
+
+
 def within(s, closed, args, wanted):
     """The atoms for what a body or a branch computes, without the loop or the jump.
 
@@ -96,16 +103,16 @@ def within(s, closed, args, wanted):
     return [env.get(x, x) for x in wanted]
 
 
-def given_more(s, closed, count, args):
+def given_more(s, closed, count, args, stays=has_effect):
     """A body that is given what it need not repeat, and the atoms for that.
 
     Args:
       s: the `Simplifier`; count: how many inputs of the body no step changes, after
-        which it has the new ones; args: atoms for them.
+        which it has the new ones; args: atoms for them; stays: see `unchanging`.
     """
     jaxpr = closed.jaxpr
     consts, rest = split(jaxpr.invars, count)
-    if not (early := unchanging(jaxpr, consts, s.settings.cheap)):
+    if not (early := unchanging(jaxpr, consts, s.settings.cheap, stays)):
         return closed, []
     eqns = tuple(e for e in jaxpr.eqns if not set(early).intersection(e.outvars))
     left = dce(jaxpr.replace(invars=(*consts, *early, *rest), eqns=eqns))
@@ -132,7 +139,10 @@ def moved_scan(s, args, params, avals):
 
 
 def moved_while(s, args, params, avals):
-    """The same of a while.  It may have no step, which few do; a test it always has."""
+    """The same of a while.  It may have no step, which few do; a test it always has.
+
+    So a loop in its body that never ends may be one that never began.
+    """
     names, found, changes = ("cond", "body"), [], {}
     counts = [params[f"{name}_nconsts"] for name in names]
     *given, carry = split(args, *counts)
@@ -140,7 +150,8 @@ def moved_while(s, args, params, avals):
         closed = params[f"{name}_jaxpr"]
         # What lanes borrow that wait is another lane's in each step.
         closed = replace(closed, jaxpr=with_own_inputs(closed.jaxpr))
-        closed, early = given_more(s, closed, count, own)
+        stays = may_hang if name == "body" else has_effect
+        closed, early = given_more(s, closed, count, own, stays)
         found += [*own, *early]
         if early:
             count += len(early)
