@@ -3,12 +3,12 @@ is computed again, policies of every kind, recursive checkpoints, static argumen
 
 import numpy as np
 import pytest
-from harness import count, refused
+from harness import alike, count, refused
 
 import minijit.numpy as jnp
 from minijit import (
     ad_checkpoint, checkpoint, checkpoint_policies as policies, grad, jit, lax,
-    make_jaxpr, tree, vmap,
+    make_jaxpr, vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name, saved_residuals
 
@@ -40,8 +40,7 @@ def held(f, *args):
 
 
 def gradients_agree(f, g, *args):
-    for a, b in zip(*(tree.leaves(grad(h)(*args)) for h in (f, g)), strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+    alike(*(grad(h)(*args) for h in (f, g)), rtol=2e-5, atol=1e-6)
 
 
 def total(f):

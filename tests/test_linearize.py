@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from derivative_cases import cases, ours
+from harness import alike
 
 import minijit.numpy as jnp
 from minijit import jit, jvp, linearize, make_jaxpr
@@ -32,19 +33,13 @@ def directions(args, seed=0):
 
 def difference(f, args, tangents):
     """The derivative in a direction from two values, leaf by leaf."""
-    high, low = (
-        [
-            np.asarray(y)
-            for y in tree_leaves(
-                f(*[x + s * EPS * t for x, t in zip(args, tangents, strict=True)])
-            )
-        ]
-        for s in (1, -1)
-    )
+    moved = lambda step: map(np.asarray, tree_leaves(
+        f(*(x + step * t for x, t in zip(args, tangents, strict=True)))
+    ))
     with np.errstate(invalid="ignore"):
         return [
             np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, a - b) / (2 * EPS)
-            for a, b in zip(high, low, strict=True)
+            for a, b in zip(moved(EPS), moved(-EPS), strict=True)
         ]
 
 
@@ -84,14 +79,9 @@ def test_second_order_against_differences(case):
 def test_linearize_is_jvp(case):
     f, args = case.function(ours), case.varying()
     tangents = directions(args)
-    value, tangent = jvp(f, args, tangents)
-    value_too, f_jvp = linearize(f, *args)
-    for seed in (0, 0):
-        again = f_jvp(*directions(args, seed))
-        for a, b in zip(tree_leaves(again), tree_leaves(tangent), strict=True):
-            assert a.dtype == b.dtype and a.shape == b.shape
-            if a.dtype.kind in "fc":
-                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    f_jvp = linearize(f, *args)[1]
+    for _ in range(2):
+        alike(f_jvp(*tangents), jvp(f, args, tangents)[1], case, 1e-12, 1e-12)
 
 
 @pytest.mark.parametrize("case", cases[::3], ids=repr)
@@ -106,9 +96,7 @@ def test_one_argument_at_a_time(case):
         _, found = jvp(alone, (args[i],), (t,))
         zero = [np.zeros_like(x) for x in args]
         _, wanted = jvp(f, args, [*zero[:i], t, *zero[i + 1 :]])
-        for a, b in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
-            if a.dtype.kind in "fc":
-                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        alike(found, wanted, case, 1e-12, 1e-12)
 
 
 def met_and_constant():
