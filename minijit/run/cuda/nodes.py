@@ -144,7 +144,6 @@ step_rows = {"matmul": build_product, "program": build_program}
 first_rows: list = []
 
 
-# chapter 27
 # ---- memory
 
 
@@ -245,6 +244,7 @@ class CopyNode(Node):
         return (*self.writes, *self.reads)
 
 
+# chapter 27
 # ---- order, and memory
 
 
