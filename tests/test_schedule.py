@@ -27,9 +27,10 @@ from minijit.compile.loops.statements import (
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import choose, cost, recipes
 from minijit.compile.schedule.access import access_of
-from minijit.compile.schedule.cost import price
+from minijit.compile.schedule.cost import price, trips
 from minijit.compile.schedule.interchange import longest_piece
 from minijit.compile.schedule.machine import Machine, host_caches
+from minijit.compile.schedule.nests import split
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.schedule.primitives import (
     Nest, NotAllowed, distribute, flat, independent, joined, reordered,
@@ -325,13 +326,16 @@ def test_cores_share_memory_but_not_instructions():
     assert price([serial], one) == price([serial], many)
 
 
-def test_rows_are_cut_for_the_cores_that_there_are(monkeypatch):
-    for cores, most in ((1, 2048), (2, 512), (4, 256), (64, 256)):
-        machine = replace(Machine.book(), cores=cores)
-        monkeypatch.setattr(Machine, "in_force", lambda machine=machine: machine)
-        assert longest_piece(2048, 4) == most
-        # Two pieces are alike, and begin with a line of memory.
-        assert longest_piece(349, 4) == (349 if cores == 1 else 176)
+def test_rows_are_cut_for_the_first_cache_into_pieces_that_are_alike():
+    for count, most in ((349, 352), (4096, 4096), (5000, 2512), (100_000, 4000)):
+        assert longest_piece(count, 4) == most
+
+
+def test_pieces_have_as_many_steps_as_they_have_on_average():
+    """Pieces of 300, 300, 300 and 100; seven steps of them at once, and the rest."""
+    *_, count = split(Axis(1000), 300)
+    some = (op(name, count, as_index(7)) for name in ("floordiv", "mod"))
+    assert [trips(Axis(n)) for n in (count, *some)] == [250, (3 * 42 + 14) / 4, 5]
 
 
 # ---- the primitives

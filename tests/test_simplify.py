@@ -67,6 +67,7 @@ def ones(x):
     (lambda x: x + -0.0, floats, ""),
     (lambda x: -0.0 + x, floats, ""),
     (lambda x: x - 0.0, floats, ""),
+    (lambda x: jnp.maximum(-jnp.inf, jnp.minimum(x, jnp.inf)), floats, ""),
     (lambda x: x - -0.0, floats, "sub"),
     (lambda x: 0.0 - x, floats, "sub"),
     (lambda x: x - x, floats, "sub"),

@@ -54,7 +54,7 @@ def numbers(*shape, dtype="f4"):
     return jnp.asarray(np.random.default_rng(3).normal(size=shape).astype(dtype))
 
 
-WIDE = numbers(700)
+WIDE = numbers(9000)
 PROGRAMS = {
     "elementwise": lambda x: jnp.tanh(x) * jnp.exp(x) + jnp.sin(40 * x),
     "a sum a row": lambda x: x.sum(1),

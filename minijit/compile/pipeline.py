@@ -120,10 +120,10 @@ arrangements = Stage(
     "in_digits",  # a loop for each digit of an axis: repeated and tiled arrays
     "in_tiles",  # sums of products, in registers
     "in_lanes",  # elements of a block: lanes side by side
+    "in_parts",  # long totals, a part for each core
     "in_blocks",  # rows that several nests share, cut into blocks of columns
     "interchanged",  # totals over outer axes, in rows
     "in_panels",  # arrays along other axes, turned in panels
-    "in_parts",  # long totals, a part for each core
     "with_totals_aside",  # functions have loops of their own, beside their totals
     "in_ranges",  # loops cut where conditions change
     "in_pieces",  # totals of all rows, beside the loop that makes the rows

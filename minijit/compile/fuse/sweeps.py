@@ -5,6 +5,7 @@
 """
 
 import math
+import operator
 from collections import defaultdict
 from fractions import Fraction
 
@@ -140,10 +141,16 @@ def mean_steps(axis):
 
     The last piece may be shorter: `min(1000 - piece * 300, 300)` is 250 on average.
     """
-    extent = axis.extent
+    extent, of_piece = axis.extent, lambda n: n
+    if isinstance(extent, Op) and extent.name in ("floordiv", "mod"):
+        # Several steps of it at once, and those that are left.
+        divide = operator.floordiv if extent.name == "floordiv" else operator.mod
+        extent, size = extent.args[0], known(extent.args[1])
+        of_piece = lambda n: divide(n, size) if size else n
     if isinstance(extent, Op) and extent.name == "min":
-        left, most = extent.args
+        most, left = sorted(extent.args, key=lambda e: isinstance(e, Op))
         piece = isinstance(left, Op) and left.name == "sub" and known(most)
         if piece and (total := known(left.args[0])):
-            return Fraction(total, -(-total // piece))
+            whole, rest = divmod(total - 1, piece)
+            return Fraction(whole * of_piece(piece) + of_piece(rest + 1), whole + 1)
     return most_steps(axis)

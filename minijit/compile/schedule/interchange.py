@@ -24,7 +24,6 @@ use it, comes along in a block of columns, and is a row there:
       for i: y[i,j] = x[i,j] / r0         for i: for j: y[i,b+j] = x[i,b+j] / s[j]
 """
 
-import math
 from collections import Counter
 
 from ..decisions import loop_rules, noted
@@ -51,11 +50,6 @@ quick = {"add", "sub", "mul", "neg", "abs", "max", "min", "select", "convert"}
 quick |= comparisons
 # So many steps, of several rows each, of a long sum are added up in float32.
 SHARE = 128
-# A row is cut for several cores, into pieces that are not shorter than that.
-SHORTEST = 256
-# Where rows are written, too, a piece is a page: cores that write parts of the same few
-# lines take them from each other; what is fetched ahead of a short one is another's.
-SHORTEST_WRITTEN = 1024
 
 
 def interchanged(body):
@@ -69,18 +63,24 @@ def interchange(stmt):
         return (stmt,)
     if not all(isinstance(s, Store) for s in stmt.body):
         return running_rows(stmt)
-    stored = {store.buffer for store in stmt.body}
-    if any(load.buffer in stored for load in loads_of(stmt.body)):
+    stages = stages_in_rows(stmt)
+    return in_pieces(stmt.axis, stages) if stages else (stmt,)
+
+
+def stages_in_rows(loop):
+    """The stores in a loop, in lists of those whose totals go on together in rows; or
+    nothing, if not all do."""
+    stored = {store.buffer for store in loop.body}
+    if any(load.buffer in stored for load in loads_of(loop.body)):
         # It would find there what an earlier stage has stored.
-        return (stmt,)
+        return ()
     alike = {}
-    for store in stmt.body:
+    for store in loop.body:
         if not (total := total_of(store)):
-            return (stmt,)
+            return ()
         alike.setdefault(tuple(axis.extent for axis in total.axes), []).append(store)
-    if not all(pays(stmt.axis, stores) for stores in alike.values()):
-        return (stmt,)
-    return in_pieces(stmt.axis, alike.values())
+    rows = all(pays(loop.axis, stores) for stores in alike.values())
+    return [*alike.values()] if rows else ()
 
 
 def total_of(store):
@@ -99,8 +99,8 @@ def pays(axis, stores):
     if axis.kind != "loop":
         return False
     totals = [total_of(store) for store in stores]
-    extents = [a.extent for a in totals[0].axes]
-    if not all(isinstance(n, int) for n in extents):
+    axes = totals[0].axes
+    if any(axis in as_index(a.extent).free for a in axes):
         return False
     inside = loads_within([t.bodies[0] for t in totals])
     moves = any(axis in load.free for load in inside)
@@ -109,7 +109,7 @@ def pays(axis, stores):
     kept = [s for s in stores if s.buffer.space != "cache"]
     if not (moves and all_along(axis, kept, inside)):
         return noted("along memory")
-    count, terms, settings = axis.bounds[1] + 1, math.prod(extents), config.fusion
+    count, terms, settings = axis.bounds[1] + 1, count_of(axes), config.fusion
     if count < settings.fewest_totals:
         return noted("few totals", totals=count)
     if terms < settings.rows_at_once:
@@ -146,17 +146,16 @@ loop_rules |= {
 }  # fmt: skip
 
 
-def longest_piece(count, size, shortest=SHORTEST):
+def longest_piece(count, size):
     """How many accumulators of a size are side by side in a piece of a row.
 
     All pieces are about as long, and none begins in the midst of a line of memory: a
-    core would wait for the one that has the longest.
+    core would wait for the one that has the longest.  They are no shorter than the
+    cache demands, for several cores either: what is fetched ahead of a short one is
+    another's.
     """
-    settings, machine = config.fusion, Machine.in_force()
-    # For several cores there are two pieces for each, where they are not too short.
-    share = -(-count // (2 * machine.cores if machine.cores > 1 else 1))
-    most = min(settings.row_piece // size, max(share, shortest))
-    pieces, line = -(-count // most), machine.caches[0].line // 4
+    most, line = config.fusion.row_piece // size, Machine.in_force().caches[0].line // 4
+    pieces = -(-count // most)
     return min(most, -(-count // (pieces * line)) * line)
 
 
@@ -186,6 +185,12 @@ def bytes_of(axis, stores):
     return sum(dtype.itemsize for dtype in [*dtypes, *(e.dtype for e in aside)])
 
 
+def piece_of(axis, stages):
+    """How many values of an axis a piece of a row has."""
+    size = max(bytes_of(axis, stage) for stage in stages)
+    return longest_piece(axis.bounds[1] + 1, size)
+
+
 def in_pieces(axis, stages):
     """The statements for all values of `axis`, a piece of them at a time.
 
@@ -193,12 +198,12 @@ def in_pieces(axis, stages):
       stages: lists of stores; the totals in those of one go on together.
     """
     longest = axis.bounds[1] + 1
-    most = longest_piece(longest, max(bytes_of(axis, stage) for stage in stages))
-    if longest <= most or not isinstance(axis.extent, int):
+    most = piece_of(axis, stages)
+    if longest > most and isinstance(axis.extent, int):
+        noted("pieces", totals=most)
+    else:
         # What only a run knows is a block already, which stays whole.
         most = longest
-    else:
-        noted("pieces", totals=most)
 
     def all_stages(place, length):
         rows = (Rows(axis, s, place, length, most) for s in stages)
@@ -315,21 +320,22 @@ class Rows:
 
     def all_rows(self):
         """The loops over the totals' axes."""
-        *axes, last = next(iter(self.grown)).axes
-        outer, inner, last = [Axis(a.extent) for a in axes], [], last.extent
+        *axes, row = next(iter(self.grown)).axes
+        outer, inner, last = [Axis(a.extent) for a in axes], [], row.extent
         if not self.long:
             return nested(outer, self.rows_between(outer, 0, last))
         most = SHARE * self.step
-        if last > most:
-            whole, rest = divmod(last, most)
+        if (terms := row.bounds[1] + 1) > most:
+            whole, rest = in_steps(last, most)
             share = Axis(whole)
             start = op("mul", share, as_index(most))
             body = [For(share, self.share(self.rows_between(outer, start, most)))]
             if rest:
-                body += self.share(self.rows_between(outer, whole * most, rest))
+                start = op("mul", as_index(whole), as_index(most))
+                body += self.share(self.rows_between(outer, start, rest))
             return nested(outer, body)
         rows = self.rows_between(outer, 0, last)
-        while outer and (last := last * outer[-1].extent) <= most:
+        while outer and (terms := terms * (outer[-1].bounds[1] + 1)) <= most:
             inner.insert(0, outer.pop())
         return nested(outer, self.share(nested(inner, rows)))
 
@@ -359,17 +365,25 @@ class Rows:
           start: where the rows begin along that, an index or a number.
         """
         step, body = self.step, []
-        whole = count // step if step > 1 else 0
+        whole, rest = in_steps(count, step) if step > 1 else (0, count)
         if whole:
             many, one = Axis(whole), Axis(step, "reduce")
             row = op("add", op("mul", many, as_index(step)), one)
             row = op("add", as_index(start), row)
             body.append(For(many, (self.rows([*outer, row], (one,)),)))
-        if rest := count - whole * step:
+        if rest:
             one = Axis(rest)
-            row = op("add", op("add", as_index(start), as_index(whole * step)), one)
+            done = op("mul", as_index(whole), as_index(step))
+            row = op("add", op("add", as_index(start), done), one)
             body.append(For(one, (self.rows([*outer, row]),)))
         return body
+
+
+def in_steps(count, size):
+    """(how many steps of a size there are in a count, how many are left)"""
+    if isinstance(count, int):
+        return divmod(count, size)
+    return tuple(op(name, count, as_index(size)) for name in ("floordiv", "mod"))
 
 
 def running_rows(loop):
@@ -415,11 +429,7 @@ def block_length(axis, body):
     # A row holds numbers of 32 bits, mostly; each column has rows of its own.
     own = sum(b.nbytes for b in own_rows(axis, stores_in(body)))
     most = config.fusion.row_bytes // own if own else longest
-    kept = (s for s in stores_in(body) if s.buffer.space == "global")
-    free = (frozenset().union(*(i.free for i in s.index)) for s in kept)
-    written = any(axis in axes and len(axes) > 1 for axes in free)
-    shortest = SHORTEST_WRITTEN if written else SHORTEST
-    return max(min(longest, longest_piece(longest, 4, shortest), most), 1)
+    return max(min(longest, longest_piece(longest, 4), most), 1)
 
 
 def own_rows(axis, stores):

@@ -8,6 +8,14 @@
 How many parts there are depends on how many numbers there are, and the parts are added
 in their order.  So the result has the same bits, whoever computes which part.
 
+Totals that go on side by side, see `interchange`, have parts of so many whole rows: to
+cut the rows themselves makes memory read ahead in vain.
+
+    for j:                              for p in 21:
+      y[j] = total(k: x[k,j])             for j: part[p,j] = total(k: x[p * 128 + k,j])
+                                        for l in serial 1:
+                                          for j: y[j] = total(p: part[p,j])
+
 Long sums of float32 grow in float64, a share of up to 4096 numbers at a time:
 
     out[i] = total(k: x[i,k])             out[i] = f32(total(p: f64(
@@ -21,9 +29,10 @@ from ..loops.buffers import Buffer
 from ..loops.contents import loads_within, totals_in, totals_within
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.reductions import grows_in
-from ..loops.statements import For, Store, replaced
+from ..loops.statements import For, Store, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
+from .interchange import piece_of, stages_in_rows, total_of
 from .nests import Renamer, all_along, count_of, split
 
 # A part of more steps has a multiple of that: whole vectors.
@@ -36,21 +45,31 @@ SHARE = 4096
 
 def in_parts(body):
     """A kernel's statements, with what is but large totals in parts."""
-    stores = [s for s in body if isinstance(s, Store) and not s.combine]
+    loop = body[0] if len(body) == 1 and isinstance(body[0], For) else None
+    stores = loop.body if loop else body
+    if not all(isinstance(s, Store) and not s.combine for s in stores):
+        return body
     totals = [e for e in totals_within([s.value for s in stores]) if not e.free]
-    if len(stores) < len(body) or not totals or not all(map(can_part, totals)):
+    if loop:
+        totals = totals_in_rows(loop)
+    if not totals or not all(map(can_part, totals)):
         return body
     extents = {tuple(a.extent for a in total.axes) for total in totals}
     if len(extents) > 1 or any(s.buffer.space == "cache" for s in stores):
         return body
     extents, = extents
+    around = (loop.axis,) if loop else ()
     inner = (e.axes for total in totals for e in totals_within(total.bodies))
-    terms = math.prod(extents) * max(map(count_of, inner), default=1)
+    terms = count_of(around) * math.prod(extents) * max(map(count_of, inner), default=1)
     # The first axis that is long enough, or else the longest one.
     settings = config.fusion
     long = (n for n in extents if n >= settings.most_parts)
     which = extents.index(next(long, max(extents)))
     count = min(settings.most_parts, terms // settings.shortest_part, extents[which])
+    if loop:
+        # Rows of a few parts do not cost more than those of the whole, and are there.
+        room = count_of(around) * sum(total.dtype.itemsize for total in totals)
+        count = min(count, extents[which] // LINE, settings.row_bytes // room)
     wide = terms >= settings.part_total and count > 1
     if not noted("parts" if wide else "one part", terms=terms, parts=max(count, 1)):
         return body
@@ -59,14 +78,25 @@ def in_parts(body):
     part, start, count = split(totals[0].axes[which], length)
     fill, names, each = [], {}, Axis(part.extent, "reduce")
     for n, total in enumerate(totals):
-        room = Buffer(f"part{n}", (part.extent,), total.dtype, space="cache")
-        fill.append(Store(room, (part,), part_of(total, which, start, count)))
-        more = op("convert", Load(room, (each,)), dtype=grows_in(total))
+        shape = (part.extent, *(a.extent for a in around))
+        room = Buffer(f"part{n}", shape, total.dtype, space="cache")
+        value = part_of(total, which, start, count)
+        fill.append(Store(room, (part, *around), value))
+        more = op("convert", Load(room, (each, *around)), dtype=grows_in(total))
         whole = Reduce(total.op, (each,), (more,))
         names[total] = op("convert", whole, dtype=total.dtype)
     # What comes after all parts is in a loop of one step: a range of its own.
-    finish = For(Axis(1, "serial"), replaced(stores, names.get))
-    return For(part, tuple(fill)), finish
+    after = nested(around, replaced(stores, names.get))
+    return For(part, nested(around, fill)), For(Axis(1, "serial"), after)
+
+
+def totals_in_rows(loop):
+    """The totals of a loop that go on side by side, in one piece of a row."""
+    if not all(s.buffer.space == "global" for s in loop.body):
+        return []
+    stages = stages_in_rows(loop)
+    whole = stages and piece_of(loop.axis, stages) >= loop.axis.bounds[1] + 1
+    return [e for s in loop.body for e in [total_of(s)]] if whole else []
 
 
 loop_rules |= {
@@ -80,7 +110,7 @@ loop_rules |= {
 
 def can_part(total):
     """Whether parts of a total can be combined, and be computed apart."""
-    alone = len(total.bodies) == 1 and not total.free and total.is_fixed
+    alone = len(total.bodies) == 1 and total.is_fixed
     return alone and all(e.is_fixed and e.free for e in totals_within(total.bodies))
 
 

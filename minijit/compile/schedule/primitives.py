@@ -28,6 +28,7 @@ from .access import access_of
 from .independence import independent, shared_buffer, shared_dims
 from .nests import SHORT, rest_of, runs_along, stride_along
 from .placing_rules import share_axes
+from .weights import weight
 
 
 class NotAllowed(ValueError):
@@ -215,7 +216,8 @@ class Distribution:
                 continue
             # What each element has for itself stays with it, if it is read as stored.
             totals = [e for e in found
-                      if not e.free >= set(axes) or is_across(axes, e, store)]
+                      if not e.free >= set(axes) or is_across(axes, e, store)
+                      or is_first(axes, e, found)]
             whole = store.value in totals and len(found) == 1
             if not totals or whole and not is_across(axes, store.value, store):
                 break
@@ -226,14 +228,43 @@ class Distribution:
                 why = f"the total ({total.op}) has several results, or steps of its own"
                 raise NotAllowed(store, why)
             row = self.fresh((a.extent for a in own), total.dtype)
-            self.nests.append(Nest(own, Store(row, own, total)))
+            self.add(own, Store(row, own, total))
             self.names[total] = Load(row, own)
-        self.nests.append(Nest(axes, store))
+        self.add(axes, store)
         self.names = {
             total: there for total, there in self.names.items()
             if not any(e.buffer is store.buffer for e in loads_within([total]))
         }
 
+    def add(self, around, store):
+        """A store in some loops.  What stays the same, for a row, from step to step of
+        an outer one, or of a total's, is computed once, in loops of its own."""
+        totals = totals_within([store.value])
+        parts = [c for e in totals for c in e.bodies] if totals else [store.value]
+        axes = *around, *(a for e in totals for a in e.axes)
+        last = by_reach(axes, (store, *loads_within(parts)))[-1]
+
+        def row_of(expr):
+            if not (isinstance(expr, Op) and last in expr.free < {*axes}):
+                return None
+            if not all(isinstance(a.extent, int) for a in expr.free):
+                return None
+            loads = loads_within([expr])
+            words = sum(sum(weight(e)) for e in postorder([expr], skip=loads))
+            # It would cost as much to load it as it does to compute it.
+            quick = words <= 1 or expr.dtype.kind in "iu"
+            if quick or not loads or totals_within([expr]):
+                return None
+            own = by_reach((a for a in axes if a in expr.free), loads)
+            row = self.fresh((a.extent for a in own), expr.dtype)
+            self.nests.append(Nest(own, Store(row, own, expr)))
+            self.names[expr] = Load(row, own)
+            return self.names[expr]
+
+        pairs = zip(parts, substitute(parts, row_of), strict=True)
+        changed = {part: new for part, new in pairs if new is not part}
+        value, = substitute([store.value], changed.get)
+        self.nests.append(Nest(around, replace(store, value=value)))
 
     def take_rows(self, axes, total, value):
         """A total that memory runs along for a few steps at a time: first the totals of
@@ -286,6 +317,14 @@ def is_across(axes, total, store):
     if most_read(total)[0] not in axes:
         return False
     return runs_along(store) is not by_reach(axes, loads_within(total.bodies))[-1]
+
+
+def is_first(axes, total, others):
+    """Whether another total needs one first, and memory runs along a loop, not along
+    it: each goes through all of an array, a row at a time.  Steps along which it runs
+    have what both need in the cache."""
+    first = any(total in postorder(e.bodies) for e in others if e is not total)
+    return first and most_read(total)[0] in axes
 
 
 def distribute(body, prefix):

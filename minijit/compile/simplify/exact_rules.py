@@ -36,6 +36,17 @@ def neutral_div(s, out, x, y):
         return s.apply(prim.mul_p, x, filled(s, inverse, y.aval))
 
 
+def never_wins(value):
+    """A rule: max(-inf, x), of floats, is x, as min(inf, x) is; NaN stays NaN."""
+
+    def rule(s, out, x, y):
+        if exact(out.dtype) or not real(out.dtype):
+            return None
+        return y if holds(s, x, value) else x if holds(s, y, value) else None
+
+    return rule
+
+
 def small_power(s, out, x, *, y):
     """x ** 1 is x, and x ** 2 is x * x."""
     return x if y == 1 else s.apply(prim.mul_p, x, x) if y == 2 else None
@@ -54,6 +65,8 @@ rules |= {
     prim.sub_p: [neutral_sub],
     prim.div_p: [neutral_div],
     prim.pow_p: [half_power],
+    prim.max_p: [never_wins(-np.inf)],
+    prim.min_p: [never_wins(np.inf)],
     prim.integer_pow_p: [small_power],
     prim.copy_p: [lambda s, out, x: x],
 }
