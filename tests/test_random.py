@@ -11,6 +11,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import dtypes, jit, lax, random, vmap
 from minijit.ops import prng
+from minijit.trace.jaxprs.parser import parse_jaxpr
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
@@ -465,7 +466,7 @@ def test_the_type_stands_in_jaxprs():
     for k, size, pair in ((keys[0], "4", "2,4"), (keys[0, 0], "", "2")):
         text = str(mj.make_jaxpr(lambda k: jnp.stack([k, k])[1])(k))
         assert f"a:key<fry>[{size}]" in text and f"key<fry>[{pair}]" in text
-        assert str(mj.jaxpr_parser.parse_jaxpr(text)) == text
+        assert str(parse_jaxpr(text)) == text
     out = mj.eval_shape(random.split, mj.ShapeDtypeStruct((), keys.dtype))
     assert (out.shape, out.dtype) == ((2,), keys.dtype)
     same = mj.eval_shape(lambda k: k[:, 0], keys)
