@@ -90,11 +90,8 @@ later = {"apply_along_axis", "vectorize"}
 
 def functions_of(module):
     """The public functions that chapters 3 and 2s put into a module."""
-    return {
-        name
-        for name, value in vars(module).items()
-        if name in dir(module) and type(value).__name__ == "function"
-    }
+    values = {name: getattr(module, name) for name in dir(module)}
+    return {name for name, x in values.items() if type(x).__name__ == "function"}
 
 
 @pytest.mark.chapter(16)
