@@ -21,7 +21,7 @@ from typing import Any
 
 from .imports import imported
 from .project import Book, BookError, Chapter, Moment, Part
-from .text import names
+from .text import for_type_checkers, names
 from .units import future_flags
 
 
@@ -119,9 +119,12 @@ class Stage(importlib.abc.MetaPathFinder):
         found: dict[str, Part] = {}
         later = [p for p in self.book.parts(file) if p.moment > self.moment]
         for s in self.book.statements(file) if later else ():
+            # What is imported for type checkers is what a module has on demand.
+            inside = s.node.body if for_type_checkers(s.node) else [s.node]
             for part in later:
                 if part.first <= s.first <= part.last:
-                    found |= {n: part for n in names(s.node) if n not in found}
+                    bound = {n for node in inside for n in names(node)}
+                    found |= {n: part for n in bound - found.keys()}
         if file.endswith("/__init__.py"):
             folder = file.removesuffix("__init__.py")
             for other in self.files:
@@ -238,6 +241,9 @@ class StageLoader(importlib.abc.InspectLoader):
         later, stage = self.stage.later_names(self.file), self.stage
 
         class StagedModule(types.ModuleType):
+            # A module's own would ask its own `__getattr__` first.
+            __getattribute__ = object.__getattribute__
+
             def __getattr__(self, name: str) -> Any:
                 __tracebackhide__ = True
                 where = self.__name__

@@ -16,7 +16,6 @@ import re
 import sys
 import textwrap
 import types
-from pathlib import Path
 
 from .demand import fetch, inner_parts, public_name
 
@@ -51,7 +50,7 @@ def later_imports(module):
 
     For programs that is imported once they ask for it: said once, and typed.
     """
-    source = Path(sys.modules[module].__file__).read_text()
+    source = sys.modules[module].__loader__.get_source(module)
     blocks = re.findall(r"^if .*TYPE_CHECKING:.*\n((?: .*\n|\n)+)", source, re.M)
     found = {}
     for statement in ast.parse("".join(map(textwrap.dedent, blocks))).body:
