@@ -21,7 +21,7 @@ from typing import Any
 
 from .imports import imported
 from .project import Book, BookError, Chapter, Moment, Part
-from .text import for_type_checkers, names
+from .text import names
 from .units import future_flags
 
 
@@ -119,12 +119,9 @@ class Stage(importlib.abc.MetaPathFinder):
         found: dict[str, Part] = {}
         later = [p for p in self.book.parts(file) if p.moment > self.moment]
         for s in self.book.statements(file) if later else ():
-            # What is imported for type checkers is what a module has on demand.
-            inside = s.node.body if for_type_checkers(s.node) else [s.node]
             for part in later:
                 if part.first <= s.first <= part.last:
-                    bound = {n for node in inside for n in names(node)}
-                    found |= {n: part for n in bound - found.keys()}
+                    found |= {n: part for n in names(s.node) if n not in found}
         if file.endswith("/__init__.py"):
             folder = file.removesuffix("__init__.py")
             for other in self.files:
@@ -250,7 +247,11 @@ class StageLoader(importlib.abc.InspectLoader):
                 if name in later and later[name].moment > stage.moment:
                     raise StageError(f"{where}.{name} {stage.later(later[name])}")
                 if own := vars(self).get("__getattr__"):
-                    return own(name)
+                    try:
+                        return own(name)
+                    except StageError as error:  # Of a module that nobody asked for.
+                        _, why = str(error).split(" ", 1)
+                        raise StageError(f"{where}.{name} {why}") from None
                 raise AttributeError(f"module {where!r} has no attribute {name!r}")
 
         return StagedModule(self.name)
