@@ -12,6 +12,7 @@
 
 import ast
 import functools
+import linecache
 import re
 import sys
 import textwrap
@@ -50,7 +51,8 @@ def later_imports(module):
 
     For programs that is imported once they ask for it: said once, and typed.
     """
-    source = sys.modules[module].__loader__.get_source(module)
+    namespace = vars(sys.modules[module])
+    source = "".join(linecache.getlines(namespace["__file__"], namespace))
     blocks = re.findall(r"^if .*TYPE_CHECKING:.*\n((?: .*\n|\n)+)", source, re.M)
     found = {}
     for statement in ast.parse("".join(map(textwrap.dedent, blocks))).body:
