@@ -84,13 +84,17 @@ def test_the_number_of_threads_changes_no_bit(program, always, jobs):
             assert y.numpy().tobytes() == z.numpy().tobytes()
 
 
-def test_what_comes_after_the_divided_loop_runs_too(monkeypatch, jobs):
-    """The last column is a loop of one step, after that of the others."""
+@pytest.mark.parametrize("columns", [5, 64])
+def test_what_comes_after_the_divided_loop_runs_too(columns, monkeypatch, jobs):
+    """The last column is a loop of one step, after that of the others.
+
+    A few columns are one core's: all of a row would lie in a line of several cores.
+    """
     monkeypatch.setitem(mj.config.values, "thread_time", 0)
-    x = numbers(1025, 5)
+    x = numbers(1025, columns)
     f = mj.jit(lambda x: x - jnp.concatenate([x[:, 1:], x[:, :1]], 1).max(0))
     one, many = (with_threads(count, f, x) for count in (1, 2))
-    assert jobs
+    assert bool(jobs) == (columns > 16)
     assert one.numpy().tobytes() == many.numpy().tobytes()
 
 
