@@ -20,6 +20,7 @@ from minijit import lax
 from minijit.jaxcompat.missing import jax_names
 from minijit.trace.base.config import config
 from minijit.trace.base.errors import PACKAGE
+from minijit.trace.base.names import later_imports
 from minijit.trace.jit import progress
 
 pytestmark = pytest.mark.chapter(25)
@@ -60,6 +61,13 @@ def test_what_the_kernel_completes():
     for name in space:
         found = [n for n in completer.attr_matches(f"{name}.") if "._" not in n]
         assert sorted(found) == [f"{name}.{n}" for n in dir(space[name]) if n[0] != "_"]
+
+
+def test_modules_without_their_source_say_so(monkeypatch):
+    bare = types.ModuleType("bare")
+    bare.__file__ = "bare.pyc"
+    monkeypatch.setitem(sys.modules, "bare", bare)
+    refused(ImportError, "no source", later_imports, "bare")
 
 
 def module_of_ours(name):

@@ -53,6 +53,9 @@ def later_imports(module):
     """
     namespace = vars(sys.modules[module])
     source = "".join(linecache.getlines(namespace["__file__"], namespace))
+    if not source:
+        told = "minijit reads from its source what it imports later: install that, too"
+        raise ImportError(f"{namespace['__file__']} has no source: {told}", name=module)
     blocks = re.findall(r"^if .*TYPE_CHECKING:.*\n((?: .*\n|\n)+)", source, re.M)
     found = {}
     for statement in ast.parse("".join(map(textwrap.dedent, blocks))).body:
