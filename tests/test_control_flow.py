@@ -295,24 +295,6 @@ def test_types_print_and_parse():
         assert parse_aval(print_aval(aval)) == aval
 
 
-def test_errors_name_the_leaf_and_the_types():
-    with pytest.raises(
-        TypeError, match=r"the carry\['a'\] goes in as f64\[3\] and comes"
-    ):
-        lax.scan(
-            lambda c, _: ({"a": c["a"][:2]}, None), {"a": jnp.ones(3)}, None, length=2
-        )
-    with pytest.raises(TypeError, match="structure"):
-        lax.while_loop(lambda c: True, lambda c: (c, c), 1.0)
-    refused(TypeError, "boolean scalar", lax.while_loop, lambda c: c, lambda c: c, 1.0)
-    with pytest.raises(TypeError, match="equal output types.*At the result"):
-        lax.cond(True, lambda x: x, lambda x: jnp.ones((2,)) * x, 1.0)
-    with pytest.raises(TypeError, match="Pred must be a scalar"):
-        lax.cond(jnp.ones(3) > 0, lambda: 1, lambda: 2)
-    with pytest.raises(ValueError, match="disagrees with leading axis sizes"):
-        lax.scan(lambda c, x: (c, x), 0.0, jnp.ones(3), length=2)
-
-
 def test_forms_of_cond_map_and_loops():
     assert float(lax.cond(True, 1.0, lambda x: x + 1, 2.0, lambda x: x * 5)) == 2.0
     assert float(lax.cond(False, lambda x: x + 1, lambda x: x * 5, operand=2.0)) == 10.0

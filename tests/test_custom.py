@@ -211,32 +211,6 @@ def test_custom_gradient():
 # ---- errors: which rule, which leaf
 
 
-def jvp_error(result):
-    """What a call says whose jvp rule returns `result(primals, tangents)`."""
-    def bad_rule(primals, tangents):
-        return result(primals, tangents)
-
-    f = custom_jvp(lambda x: {"a": x, "b": jnp.stack([x, x])})
-    f.defjvp(bad_rule)
-    with pytest.raises(TypeError) as error:
-        jvp(f, (1.0,), (1.0,))
-    assert "bad_rule" in str(error.value)
-    return str(error.value)
-
-
-def test_errors_of_jvp_rules():
-    good = lambda x: {"a": x, "b": jnp.stack([x, x])}
-    assert "pair" in jvp_error(lambda p, t: 5)
-    assert "pair" in jvp_error(lambda p, t: (1, 2, 3))
-    assert "structure" in jvp_error(lambda p, t: (good(p[0]), t[0]))
-    message = jvp_error(lambda p, t: (good(p[0]), {"a": t[0], "b": t[0]}))
-    assert "['b']" in message and "f64[2]" in message and "f64[]" in message
-    message = jvp_error(
-        lambda p, t: (good(p[0]), {"a": 1, "b": jnp.stack([t[0], t[0]])})
-    )
-    assert "['a']" in message and "i64[]" in message
-
-
 def vjp_error(fwd, bwd, call=lambda f: grad(lambda p: f(p)["y"]), kind=TypeError):
     def bad_fwd(p):
         return fwd(p)
@@ -268,18 +242,6 @@ def test_errors_of_fwd_and_bwd():
     bwd = lambda r, ct: ({"a": ct["y"], "b": np.ones(3)},)
     message = vjp_error(fwd, bwd, kind=ValueError)
     assert "bad_bwd" in message and "f64[3]" in message and "leaf 1" in message
-
-
-rules = [(custom_jvp, "defjvp"), (custom_vjp, "defvjp")]
-
-
-@pytest.mark.parametrize("kind, method", rules)
-def test_a_function_without_a_rule(kind, method):
-    with pytest.raises(AttributeError, match=f"myfun.*{method}"):
-        def myfun(x):
-            return x
-
-        kind(myfun)(1.0)
 
 
 def test_keyword_only_arguments_are_refused():

@@ -64,10 +64,6 @@ def test_a_rule_with_another_structure():
     refused(ValueError, "structure", lambda: vmap(jit(f))(np.ones(3)))
 
 
-def test_a_function_without_a_rule():
-    refused(AttributeError, "def_vmap", vmap(custom_vmap(lambda x: x)), np.ones(3))
-
-
 @pytest.mark.chapter(16)
 def test_a_derivative_rule_around_a_vmap_rule():
     @custom_vjp

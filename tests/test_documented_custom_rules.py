@@ -150,16 +150,6 @@ def test_functions_and_rules_may_capture_what_is_traced(kind, where):
     close(vmap(f, (0, None))(ys, 2.0), 2 * (ys if where == "function" else 3))
 
 
-@kinds
-def test_a_capture_that_is_differentiated_is_an_error(kind):
-    """A rule by x says nothing of y: silence would be a wrong gradient."""
-    f = capturing(kind, "function")
-    for transform in (grad, lambda f: jit(grad(f)), lambda f: grad(f, (0, 1))):
-        with pytest.raises(UnexpectedTracerError, match="custom derivative rule") as e:
-            transform(f)(2.0, 3.0)
-        assert "make that value an argument" in str(e.value)
-
-
 def test_captures_that_have_no_derivative_stay_captured():
     n, a = jnp.array(3), jnp.arange(2.0)
 

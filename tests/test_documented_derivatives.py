@@ -25,23 +25,6 @@ close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
 # ---- errors
 
 
-@pytest.mark.parametrize("call, error, words", [
-    (lambda: grad(lambda b: b * 2.0)(True), TypeError, "bool"),
-    (lambda: grad(lambda x: None)(1.0), TypeError, "scalar-output"),
-    (lambda: grad(lambda x: x.astype(int))(jnp.ones(())), TypeError, "int32"),
-    (lambda: grad(lambda x: x)(x=1.0), TypeError, "positional"),
-    (lambda: grad(jnp.sin)(1j), TypeError, "real"),
-    (lambda: grad(jnp.abs, holomorphic=True)(1j), TypeError, "complex"),
-    (lambda: jacfwd(jnp.sin)(1j), TypeError, "holomorphic=True"),
-    (lambda: jacrev(lambda x: x * 1j)(1.0), TypeError, "real"),
-    (lambda: grad(3), TypeError, "callable"),
-    (lambda: jacfwd("f"), TypeError, "callable"),
-    (lambda: vjp(None, 1.0), TypeError, "callable"),
-])  # fmt: skip
-def test_what_cannot_be_differentiated(call, error, words):
-    refused(error, words, call)
-
-
 # ---- Jacobians, Hessians, products with them
 
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 from harness import alike, as_interpreted, fusing, program_of
-from test_lower import check, floats, trace
+from test_lower import floats
 
 import minijit as jax
 import minijit.numpy as jnp
@@ -15,7 +15,6 @@ from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load, Op
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import For, Kernel, Store, expressions
-from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.shared_loops import Part, saved_bytes
 from minijit.compile.settings import Settings
 from minijit.trace.base.config import config
@@ -348,41 +347,6 @@ def test_a_narrow_total_is_added_in_a_wide_row():
     x = floats(8, 20).astype("float16")
     text = jax.jit(lambda x: jnp.sum(x, 0)).lower(x).compile().as_text()
     assert "float32" in text and "t0[" in text
-
-
-def random_program(seed):
-    """A function of two arrays, of elementwise work, totals and layout."""
-    rng = np.random.default_rng(seed)
-
-    def f(x, y):
-        values = [x, y]
-        for _ in range(rng.integers(3, 9)):
-            a, b = (values[rng.integers(len(values))] for _ in range(2))
-            axis = int(rng.integers(2))
-            make = [
-                lambda a, b: jnp.sin(a) + b,
-                lambda a, b: a * b,
-                lambda a, b, axis=axis: a - b.mean(axis, keepdims=True),
-                lambda a, b, axis=axis: a / (1 + abs(b).sum(axis, keepdims=True)),
-                lambda a, b, axis=axis: nn.softmax(a, axis=axis) + b,
-                lambda a, b: jnp.maximum(a, b.T) if a.shape[0] == a.shape[1] else a,
-                lambda a, b, axis=axis: jnp.roll(a, 1, axis) - b,
-                lambda a, b, axis=axis: a.max(axis, keepdims=True) * b,
-            ]
-            values.append(make[rng.integers(len(make))](a, b))
-        return values[2:]
-
-    return f
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_fused_is_unfused_on_random_programs(seed):
-    shape = (6, 6) if seed % 2 else (5, 19)
-    args = floats(*shape, seed=seed), floats(*shape, seed=seed + 50)
-    closed = trace(lambda x, y: random_program(seed)(x, y), *args)
-    found = check(lambda x, y: random_program(seed)(x, y), *args, tolerance=2e-5)
-    with fusing(enabled=False):
-        assert len(found.kernels) <= len(lower(closed).kernels)
 
 
 def test_what_was_merged_meanwhile_may_stand_between_two():

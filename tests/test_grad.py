@@ -131,14 +131,14 @@ def test_linear_transpose():
 
 
 @pytest.mark.parametrize("call, words", [
-    (lambda: grad(lambda x: x)(np.ones(2)), ["scalar-output", "(2,)", "jacrev"]),
     (lambda: grad(lambda x: (x, x))(1.0), ["scalar-output"]),
     (lambda: grad(lambda x: x)(1), ["real- or complex-valued", "int64"]),
     (lambda: grad(lambda x: x > 0)(1.0), ["real", "bool"]),
-    (lambda: grad(lambda x: x * 1j)(1.0), ["complex128"]),
+    (lambda: grad(jnp.sin)(1j), ["real"]),
     (lambda: grad(lambda x: x, holomorphic=True)(1.0), ["complex dtype"]),
     (lambda: grad(lambda x: x, argnums=2)(1.0), ["argnums=2", "only 1"]),
-    (lambda: grad(lambda x: x, has_aux=True)(1.0), ["two-element tuple"]),
+    (lambda: grad(lambda x: x)(x=1.0), ["positional"]),
+    (lambda: grad(jnp.abs, holomorphic=True)(1j), ["complex"]),
     (lambda: grad(lambda x: (x, x, x), has_aux=True)(1.0), ["two-element tuple"]),
 ])  # fmt: skip
 def test_errors_of_grad(call, words):

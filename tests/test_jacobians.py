@@ -84,6 +84,8 @@ def test_by_vmap_and_by_hand():
     (lambda: jacrev(lambda x: x > 0)(x), ["real floating", "bool"]),
     (lambda: jacfwd(lambda x: x, argnums=1)(x), ["argnums=1"]),
     (lambda: jacrev(lambda x: x, holomorphic=True)(x), ["complex"]),
+    (lambda: jacfwd(jnp.sin)(1j), ["holomorphic=True"]),
+    (lambda: jacfwd("f"), ["callable"]),
 ])  # fmt: skip
 def test_errors(call, words):
     refused(TypeError, words, call)

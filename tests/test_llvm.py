@@ -237,20 +237,6 @@ def test_every_function(module, name, cases):
         check(name, case, *run_case(module, name, case, "llvm"))
 
 
-def test_calls_of_other_programs_and_products():
-    @mj.jit
-    def inner(x):
-        for _ in range(20):
-            x = jnp.sin(x) * 2
-        return x
-
-    w = rng.normal(size=(20, 900)).astype("f4")
-    f = lambda x: inner(inner(x)) @ w
-    run = compiled(f, x)
-    assert run.kernels == ("inner/kernel_0",) * 2 and run.fallbacks == ()
-    np.testing.assert_allclose(run(x)[0], f(x), rtol=1e-4, atol=1e-4)
-
-
 def test_loops_run_beside_kernels():
     f = lambda x: lax.fori_loop(0, 5, lambda i, c: c * 2 + i, x + 1) * 3
     run = compiled(f, x)

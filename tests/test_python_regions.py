@@ -1,11 +1,9 @@
 """Loops as printed Python: how they read, and that their bits are those of LLVM."""
 
-import os
 
 import numpy as np
 import pytest
 from harness import alike
-from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -118,116 +116,6 @@ def test_a_function_is_given_rows_of_complex_numbers():
 def same_bits(f, x, backend="plain"):
     """A function gives the same bits on a backend as by LLVM."""
     alike(*(mj.jit(f, backend=b)(x) for b in (backend, "llvm")))
-
-
-# A state is {"x": f32[3], "n": i32[], "h": f16[3]}: no sum in any order, and no
-# function that is approximated.
-vectors = {
-    "scale": lambda s: s["x"] * jnp.float32(0.75) + 1,
-    "divide": lambda s: s["x"] / (jnp.abs(s["x"]) + 0.5),
-    "root": lambda s: jnp.sqrt(jnp.abs(s["x"])) - s["x"],
-    "flip": lambda s: jnp.flip(s["x"]) - 0.5,
-    "where": lambda s: jnp.where(s["x"] > 0, s["x"] * 0.5, -s["x"]),
-    "set": lambda s: s["x"].at[s["n"] % 3].set(s["x"][0] * 0.5),
-    "taken": lambda s: s["x"] - s["x"][s["n"] % 3],
-    "widened": lambda s: s["h"].astype("float32") * s["x"],
-    "largest": lambda s: jnp.maximum(s["x"], s["x"][::-1] * 0.25),
-}
-numbers = {
-    "next": lambda s: s["n"] + 1,
-    "wraps": lambda s: (s["n"] * 1_000_003) ^ (s["n"] >> 3),
-    "divided": lambda s: s["n"] // 3 - s["n"] % 5,
-    "which": lambda s: jnp.argmax(s["x"]).astype("int32") + s["n"],
-    "counted": lambda s: s["n"] + (s["x"][1] > 0),
-}
-halves = {
-    "narrow": lambda s: s["x"].astype("float16"),
-    "sum": lambda s: s["h"] + s["x"].astype("float16") * jnp.float16(0.5),
-}
-tests = {
-    "vector": lambda s: s["x"][0] < s["x"][2],
-    "number": lambda s: s["n"] % 2 == 0,
-}
-
-
-def assigned(table, key):
-    return st.sampled_from(sorted(table)).map(
-        lambda name: lambda s: s | {key: table[name](s)}
-    )
-
-
-def in_order(steps):
-    def run(s):
-        for step in steps:
-            s = step(s)
-        return s
-
-    return run
-
-
-def repeated(count, body):
-    return lambda s: lax.fori_loop(0, count, lambda i, s: body(s), s)
-
-
-def until(most, body):
-    """At most so many steps, or until the data say so."""
-
-    def run(s):
-        goes_on = lambda c: (c[0] < most) & (c[1]["x"][0] < 4)
-        step = lambda c: (c[0] + 1, body(c[1]))
-        return lax.while_loop(goes_on, step, (0, s))[1]
-
-    return run
-
-
-def chosen(test, first, second):
-    return lambda s: lax.cond(tests[test](s), first, second, s)
-
-
-def larger(inner):
-    bodies = st.lists(inner, min_size=1, max_size=3).map(in_order)
-    return st.one_of(
-        st.builds(repeated, st.integers(0, 4), bodies),
-        st.builds(until, st.integers(0, 4), bodies),
-        st.builds(chosen, st.sampled_from(sorted(tests)), bodies, bodies),
-    )
-
-
-statements = st.recursive(
-    st.one_of(assigned(vectors, "x"), assigned(numbers, "n"), assigned(halves, "h")),
-    larger,
-    max_leaves=8,
-)
-programs = st.lists(statements, min_size=1, max_size=3).map(in_order)
-
-
-def state(x):
-    return {"x": x, "n": jnp.int32(7), "h": jnp.ones(3, "float16")}
-
-
-def examples(few):
-    """How many programs are drawn: `LOOPS=1000` runs so many."""
-    return settings(
-        max_examples=int(os.environ.get("LOOPS", few)),
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )
-
-
-@examples(6)
-@given(programs)
-def test_random_loops_give_the_bits_that_llvm_gives(program):
-    same_bits(lambda x: program(state(x)), x)
-
-
-@examples(4)
-@given(programs)
-def test_their_gradients_do_too(program):
-    """Tapes and unions, filled, and read from the last item to the first."""
-    last = lambda x: program(state(x))["x"]
-    same_bits(lambda x: mj.vjp(last, x)[1](jnp.ones(3, "f4")), x)
 
 
 def test_a_loop_of_no_step_in_place_is_a_function_without_statements():

@@ -8,7 +8,6 @@ import weakref
 import numpy as np
 import pytest
 from harness import alike, profiled, same_bits
-from hypothesis import given, strategies as st
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -34,9 +33,6 @@ from tests.test_interrupts import FOR_EVER, Alarm, alarms, decay, raise_alarm, s
 from tests.test_native_control import (
     agree, many_branches, matrices, narrow, points, shared, shifted, small_and_empty,
     swaps,
-)
-from tests.test_random_loops import (
-    compare, jitted_ways, programs as random_programs, quick,
 )
 
 pytestmark = pytest.mark.chapter(23)
@@ -279,13 +275,6 @@ def test_reversal_interpreted():
     for slots in (2, 5, 40):
         gradient = mj.grad(lambda x: reversal.looped(slots)(x))  # noqa: B023
         assert "reserve" not in interpreted_gradient(gradient, reversal.x)
-
-
-@quick(6)
-@given(random_programs, st.sampled_from(jitted_ways))
-def test_gradients_of_random_programs(program, name):
-    with mj.enable_x64(True):
-        compare(program, name, "llvm")
 
 
 def live_bytes():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from harness import in_a_process
 
-import minijit.run.python.scalar_functions  # noqa: F401
+import minijit.run.python.scalar_functions
 from minijit.run.scalars.numba_scalars import native_functions
 from minijit.run.scalars.scalar_math import functions
 
@@ -121,3 +121,18 @@ def test_source_finds_every_function_by_its_name():
     for name, function in functions.items():
         module = importlib.import_module(function.__module__)
         assert getattr(module, name) is function
+
+
+@pytest.mark.chapter(23)
+def test_numba_does_not_conclude_from_an_overflow():
+    """LEAST - 1 is the greatest integer, so it is not below 3."""
+    lax, numbers = minijit.lax, samples("int64")
+    with minijit.enable_x64(True):
+        def f(x):
+            y = lax.sub(x, np.int64(1))
+            high = lax.ge(y, np.full(y.shape, 2**63 - 2))
+            return lax.min(lax.select(high, y, np.full(y.shape, 2)), np.int64(3))
+
+        want = [3 if i in (2**63 - 1, -(2**63)) else 2 for i in numbers.tolist()]
+        for backend in ("plain", "python", "llvm"):
+            assert minijit.jit(f, backend=backend)(numbers).tolist() == want

@@ -9,8 +9,6 @@ import ast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from test_random_programs import programs, quick
 
 import minijit as mj
 from minijit import lax, make_jaxpr, numpy as jnp
@@ -162,12 +160,6 @@ def test_moves(name):
     found = compare(f, *args)
     known = name not in ("rows", "dynamic", "scatter", "added")
     assert not known or all(traffic.exact for traffic in found)
-
-
-@settings(quick, max_examples=60)
-@given(programs(most=10))
-def test_random_programs(program):
-    compare(program, *program.inputs)
 
 
 def random_moves(random):
