@@ -525,15 +525,11 @@ def test_griffin(wrap, calls, kernels, most):
     x = mj.ShapeDtypeStruct((8, 256, d), "float32")
     report = mj.explain(wrap(bench_products.griffin(mj)), given, x)
     assert (len(report.calls), len(report.kernels)) == (calls, kernels)
-    sweeps = 0
     for step in report.kernels:
         only_moves = {eqn.primitive.name for eqn in step.eqns} <= MOVES
         assert not (only_moves and step.reads), step
         large = [use for use in step.reads if use.nbytes >= 8 * 256 * d]
-        # The slope of the convolution reads a row for each of its 16 places.
-        assert {use.sweeps for use in large} <= {1, 16}, (step, large)
-        sweeps += sum(use.sweeps == 16 for use in large)
-    assert sweeps == (wrap is mj.value_and_grad)
+        assert {use.sweeps for use in large} <= {1}, (step, large)
     assert report.traffic_bytes <= most * report.ideal_bytes
 
 
@@ -642,7 +638,7 @@ def test_a_loop_goes_through_its_state_once_a_step_if_no_cache_holds_it():
     def f(h, xs):
         return lax.scan(lambda h, x: (h * 0.9 + x, h.sum()), h, xs)
 
-    for size, sweeps in ((1_000, 1), (100_000, 2), (1_000_000, 17)):
+    for size, sweeps in ((1_000, 1), (1_000_000, 1), (10_000_000, 17)):
         # With the copy of the argument before the first step.
         given = np.zeros(size, "f4"), np.zeros(16, "f4")
         found = [u.sweeps for u in mj.explain(f, *given).step(0).writes]

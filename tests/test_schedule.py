@@ -25,10 +25,11 @@ from minijit.compile.loops.statements import (
     For, Kernel, Store, nested, replaced, statements,
 )
 from minijit.compile.lower.walk import lower
-from minijit.compile.schedule import choose, cost, recipes
+from minijit.compile.schedule import choose, cost, lines, recipes
 from minijit.compile.schedule.access import access_of
-from minijit.compile.schedule.cost import price, trips
+from minijit.compile.schedule.cost import price
 from minijit.compile.schedule.interchange import longest_piece
+from minijit.compile.schedule.lines import trips
 from minijit.compile.schedule.machine import Machine, host_caches
 from minijit.compile.schedule.nests import split
 from minijit.compile.schedule.placing_rules import arrange
@@ -158,7 +159,7 @@ def test_rows_that_follow_each_other_are_one_run():
     access = SimpleNamespace(
         size=4, steps=[(i, 1024), (j, 4)], buffer=SimpleNamespace(nbytes=1 << 18)
     )
-    _, points, apart = cost.Group(access, False).count({i, j}, 64)
+    _, points, apart = lines.Group(access, False).count({i, j}, 64)
     assert (points, apart) == (1.0, [])
 
 
@@ -810,16 +811,16 @@ def test_what_a_loop_has_in_registers_is_no_access():
     Place = namedtuple("Place", "buffer")
     spaces = "global", "cache", "register"
     places = [Place(Buffer("x", (4,), np.dtype("f4"), space=s)) for s in spaces]
-    within = cost.Loop(places={places[0], places[2]})
-    outer = cost.Loop(places=set(places[1:]), inner=[within])
+    within = lines.Loop(places={places[0], places[2]})
+    outer = lines.Loop(places=set(places[1:]), inner=[within])
     assert outer.accesses == set(places[:2])
 
 
 def test_only_the_last_of_the_loops_of_a_step_is_not_waited_for():
     axis, one = Axis(64, "reduce"), Const(1.0, np.dtype("f4"))
     totals = {Reduce("add", (axis,), (one,)): 1.0}
-    total = lambda: cost.Loop(axis=axis, words=1.0, totals=totals)
-    step = lambda count: cost.Loop(axis=Axis(9), inner=[total() for _ in range(count)])
+    total = lambda: lines.Loop(axis=axis, words=1.0, totals=totals)
+    step = lambda count: lines.Loop(axis=Axis(9), inner=[total() for _ in range(count)])
     took = [cost.work(step(count), Machine.book()) for count in range(4)]
     last, *waited = np.diff(took)
     np.testing.assert_allclose(waited, max(waited))

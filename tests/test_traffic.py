@@ -288,33 +288,33 @@ def test_loops_and_branches():
 
 
 def test_sweeps():
-    """A row fits into a cache; the columns of a large array do not."""
+    """What fits into the last cache is read once, the rest by each loop."""
     f4 = np.dtype("float32")
-    a, y = Buffer("a", (4096, 1024), f4), Buffer("y", (4096, 1024), f4)
-    z, w = Buffer("z", (4096, 1024), f4), Buffer("w", (1024,), f4)
+    a, y = Buffer("a", (16384, 1024), f4), Buffer("y", (16384, 1024), f4)
+    z, w = Buffer("z", (16384, 1024), f4), Buffer("w", (1024,), f4)
 
     def sweep(rows):
         i, j = Axis(rows), Axis(1024)
         value = op("mul", Load(a, (i, j)), Load(w, (j,)))
         return For(i, (For(j, (Store(y, (i, j), value),)),))
 
-    found = {u.buffer: u.sweeps for u in kernel_of(sweep(4096), sweep(4096)).reads}
-    assert found == {a: 2, w: 1}
-    found = {u.buffer: u.sweeps for u in kernel_of(sweep(32), sweep(32)).reads}
+    found = {u.buffer: u.sweeps for u in kernel_of(sweep(16384), sweep(16384)).reads}
+    assert found == {a: 2, w: 2}
+    found = {u.buffer: u.sweeps for u in kernel_of(sweep(1000), sweep(1000)).reads}
     assert found == {a: 1, w: 1}
     # Blocks of rows, each read twice, with not too much in between.
-    block = Axis(64)
+    block = Axis(32)
 
     def within(rows):
-        i, j = Axis(64), Axis(1024)
-        row = op("add", op("mul", block, as_index(64)), i)
+        i, j = Axis(512), Axis(1024)
+        row = op("add", op("mul", block, as_index(512)), i)
         return For(i, (For(j, (Store(rows, (row, j), Load(a, (row, j))),)),))
 
     blocks = For(block, tuple(map(within, (y, z, y))))
     found = {u.buffer: u.sweeps for u in kernel_of(blocks).reads}
     assert found == {a: 1}
     # Each row of the result goes through all of `a`.
-    i, j, k = Axis(1024), Axis(1024), Axis(4096)
+    i, j, k = Axis(1024), Axis(1024), Axis(16384)
     nest = For(i, (For(k, (For(j, (Store(y, (i, j), Load(a, (k, j)), "add"),)),)),))
     found = {u.buffer: u.sweeps for u in kernel_of(nest).reads}
     assert found[a] == 1024

@@ -9,8 +9,7 @@ import math
 from dataclasses import dataclass
 
 from ...transform.control_flow.unions_and_tapes import Tape, Union
-from ..fuse.sweeps import not_memory
-from ..fuse.traffic import Touch, Walk, walkers
+from ..fuse.traffic import Touch, Walk, not_memory, walkers
 from ..loops.buffers import Buffer
 from ..loops.element_sets import reached
 from ..loops.expressions import Axis, as_index, op

@@ -18,8 +18,11 @@ from ..loops.element_sets import Elements, count, covers, most_steps, reached
 from ..loops.expressions import Load, Op
 from ..loops.graphs import postorder
 from ..loops.statements import Call, For, If, Kernel, Let, Region, Start, Step, Store
+from ..schedule.lines import sweeps_of
 from ..schedule.place import place
-from .sweeps import not_memory, sweeps_of
+
+# Spaces of buffers that are no memory outside the kernel; tables have no size.
+not_memory = ("cache", "register", "table")
 
 
 @dataclass(frozen=True)
@@ -221,7 +224,7 @@ def uses_of(touches, writes, sweeps):
     found = []
     for buffer, sets in by_buffer.items():
         elements, exact = count(sets, buffer.shape)
-        times = sweeps.get((buffer, writes), 1)
+        times = sweeps.get(buffer, 1)
         found.append(Use(buffer, elements, exact, times, tuple(sets)))
     return tuple(found)
 
