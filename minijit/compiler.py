@@ -76,6 +76,7 @@ choose.winners |= {"kept": demand.on_demand("run.winners:kept_winner")}
 # chapter 25
 from .run import pool
 from .run.calls import pooled_driver
+from .ops.lowering import pooled_fft
 from .run.calls import dispatch
 from .run.llvm import object_cache
 from .run.calls import shortcut_rows

@@ -121,6 +121,19 @@ def test_one_transform_in_a_loop_is_wanted_twice():
     assert all(np.allclose(y, want, 1e-9, 1e-9) for y in found)
 
 
+@pytest.mark.chapter(25)
+@pytest.mark.parametrize("name", ["fft", "ifft2", "rfft", "irfft"])
+def test_long_transforms_have_the_same_bits_on_all_cores_in_old_memory(name):
+    a = random.normal(size=(2, 60, 50)) + (0 if name == "rfft" else 1j)
+    f = mj.jit(getattr(jnp.fft, name))
+    alone, kept = np.asarray(getattr(jnp.fft, name)(a)), f(-a)
+    with mj.config.override("cpu_threads", 3), mj.config.override("thread_time", 0):
+        places = {np.asarray(f(k * a)).ctypes.data for k in range(9)}
+        assert np.array_equal(f(a), alone) and np.array_equal(kept, -alone)
+    assert len(places) <= 2
+    refused(ValueError, "read-only", np.copyto, np.asarray(kept), alone)
+
+
 @pytest.mark.chapter(24)
 def test_transforms_load_no_more_than_they_run():
     code = """

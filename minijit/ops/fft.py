@@ -119,7 +119,7 @@ def routines():
     return next(filter(None, map(extension, places)), None)
 
 
-def fft_numpy(x, *, fft_type, fft_lengths):
+def fft_numpy(x, out=None, cores=1, *, fft_type, fft_lengths):
     if 0 in fft_lengths or not x.size:
         aval = fft_shape(aval_of(x), fft_type=fft_type, fft_lengths=fft_lengths)
         return np.zeros(aval.shape, aval.dtype)
@@ -130,11 +130,11 @@ def fft_numpy(x, *, fft_type, fft_lengths):
         return getattr(fft, fft_type.name.lower() + "n")(x, fft_lengths, axes)
     # Forward transforms are sums, the others are divided by how much they sum up.
     if fft_type is FftType.RFFT:
-        return code.r2c(x, axes, True, 0)
+        return code.r2c(x, axes, True, 0, out, cores)
     if fft_type is FftType.IRFFT:
-        return code.c2r(x, axes, fft_lengths[-1], False, 2)
+        return code.c2r(x, axes, fft_lengths[-1], False, 2, out, cores)
     forward = fft_type is FftType.FFT
-    return code.c2c(x, axes, forward, 0 if forward else 2)
+    return code.c2c(x, axes, forward, 0 if forward else 2, out, cores)
 
 
 def fft_transpose(ct, x, *, fft_type, fft_lengths):

@@ -20,9 +20,15 @@ def to_array(x, aval):
     return value if value.flags.c_contiguous else value.copy()
 
 
+# primitive -> function of a `Call`: what does it where its eval rule is not the best.
+evaluators: dict = {}
+
+
 def evaluating(call):
     """The function for a `Call` that no kernel can do: the primitive's eval rule."""
     primitive = call.attrs["primitive"]
+    if found := evaluators.get(primitive, lambda call: None)(call):
+        return found
     rule = by_step.get(primitive) or find_rule(eval_rules, primitive, "eval")
     params = call.attrs["params"]
     avals = [ShapedArray(v.shape, v.buffer.dtype) for v in call.inputs]
