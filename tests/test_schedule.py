@@ -16,6 +16,7 @@ from test_long_rows import extents, kernels_of, numbers
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
+from minijit.compile.decisions import noting
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Const, Load, Reduce, as_index, op
 from minijit.compile.loops.graphs import allowed
@@ -43,7 +44,7 @@ from minijit.run.llvm.target import vector_bytes
 from minijit.run.llvm.types import memory_type
 from minijit.run.llvm.vectors import in_register
 from minijit.run.loading import rewritten
-from minijit.run.threads.kernels import is_parallel
+from minijit.run.threads.kernels import is_divided, is_parallel
 
 pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]
 agree = partial(as_interpreted, backend="llvm")
@@ -325,6 +326,23 @@ def test_cores_share_memory_but_not_instructions():
         assert price([body], one) > 4 * price([body], many)
     serial = (For(Axis(1), (For(i, (For(j, (far,)),)),)),)
     assert price([serial], one) == price([serial], many)
+
+
+@pytest.mark.parametrize("name, shared", [
+    ("columns", False), ("from the last row", False), ("rows", True), ("dear", True)
+])  # fmt: skip
+def test_cores_share_no_line_for_longer_than_they_help(name, shared):
+    """All columns of a row lie in a line: each core would take it from the others."""
+    rows, i, k = 90_000, Axis(7), Axis(90_000)
+    at = op("sub", as_index(rows - 1), k) if name == "from the last row" else k
+    at = (i, at) if name == "rows" else (at, i)
+    x, y = buffers("x", "y", shape=(7, rows) if name == "rows" else (rows, 7))
+    value = op("add", Load(x, at), Const(1.0, f32))
+    for _ in range(8 if name == "dear" else 0):
+        value = op("sin", op("exp", value))
+    with noting() as notes:
+        assert is_divided(nested([i, k], [Store(y, at, value)])) == shared
+    assert [rule for rule, *_ in notes] == ["one core"] * (not shared)
 
 
 def test_rows_are_cut_for_the_first_cache_into_pieces_that_are_alike():

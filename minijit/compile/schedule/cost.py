@@ -12,10 +12,12 @@ not.  No pattern is looked for.
 import math
 from dataclasses import dataclass, replace
 
+from ..decisions import loop_rules, noted
 from ..loops.graphs import recalled
 from ..loops.kernel_buffers import used_buffers
 from .independence import is_parallel
-from .lines import Fetches, Reader
+from .lines import Fetches, Group, Reader
+from .machine import PARTS
 from .place import place
 from .placing_rules import share_axes
 from .weights import words_of
@@ -164,23 +166,25 @@ class Times:
       words: of its instructions.
       lines: for each cache of the machine (of lines in order, of others).
       steps: of its outermost loop, which cores may share; one if they may not.
+      taken: of lines that cores take from each other, if they share it.
     """
 
     words: float
     lines: tuple
     steps: int
+    taken: float = 0.0
 
     def on(self, cores, machine):
         """ns on so many cores.
 
-        What comes in order comes while other things are computed; for other lines these
-        wait.  All cores have their own caches, but for the last one, whose lines come
-        one after the other, whoever has asked for them.  The core that has most steps
-        is the last to be ready.
+        What comes in order comes while other things are computed, and so do lines that
+        another core has written to; for other lines these wait.  All cores have their
+        own caches, but for the last one, whose lines come one after the other, whoever
+        has asked for them.  The core that has most steps is the last to be ready.
         """
         *own, (order, other) = self.lines
         last, share = machine.caches[-1], -(-self.steps // cores) / self.steps
-        order += share * sum(x for x, _ in own)
+        order += share * sum(x for x, _ in own) + self.taken * (cores > 1)
         other *= max(share, last.stream / max(last.jump, last.stream))
         other += share * sum(x for _, x in own)
         return math.hypot(share * self.words, order) + other
@@ -208,14 +212,39 @@ def price(bodies, machine, most=math.inf):
         so_far += times.least(machine) + machine.kernel
         if so_far > most:
             return round(so_far)
+    each = sum(times.least(machine) for times in with_lines(known, machine))
+    return round(each + machine.kernel * len(known))
+
+
+def with_lines(known, machine):
+    """The `Times` of kernels that run one after the other, with the lines they fetch.
+
+    Args:
+      known: what `instructions` says of each.
+    """
     groups: dict = {}
     caches = [Fetches(cache, groups) for cache in machine.caches]
     again = [cache.again([kernel for kernel, _ in known]) for cache in caches]
-    each = 0
     for kernel, times in known:
         lines = (c.run(kernel, a) for c, a in zip(caches, again, strict=True))
-        each += replace(times, lines=tuple(lines)).least(machine)
-    return round(each + machine.kernel * len(known))
+        yield replace(times, lines=tuple(lines))
+
+
+def is_shared(body, machine):
+    """Whether cores share arranged statements whose steps are independent: where they
+    do not take lines of memory from each other for longer than they help."""
+    machine = replace(machine, cores=max(machine.cores, 2))
+    known = instructions(body, machine)
+    if not known[1].taken:
+        return True
+    times, = with_lines([known], machine)
+    alone, shared = (round(times.on(n, machine)) for n in (1, machine.cores))
+    return shared < alone or noted("one core", alone=alone, shared=shared)
+
+
+loop_rules |= {
+    "one core": (False, "cores that share it would take lines from each other, in ns")
+}
 
 
 @recalled
@@ -224,8 +253,25 @@ def instructions(body, machine):
     kernel = Reader().read(place(body, prepare=share_axes))
     free = ((0.0, 0.0),) * len(machine.caches)
     words = work(written_out(kernel, machine), machine)
-    steps = body[0].axis.bounds[1] + 1 if is_parallel(body) else 1
-    return kernel, Times(words, free, steps)
+    if not is_parallel(body):
+        return kernel, Times(words, free, 1)
+    first, cores = kernel.inner[0], machine.cores
+    taken = machine.take * lines_taken(first, cores, machine) if cores > 1 else 0.0
+    return kernel, Times(words, free, first.axis.bounds[1] + 1, taken)
+
+
+def lines_taken(loop, cores, machine):
+    """How often cores that share a loop need a line which another one has written to.
+
+    The parts of a row may lie in the same line, in each row that inner loops go to.
+    """
+    line, steps, found = machine.caches[0].line, loop.axis.bounds[1] + 1, 0.0
+    part = -(-steps // (PARTS * cores))
+    for a in loop.accesses:
+        if a.store and 0 < part * a.along.get(loop.axis, 0) < line:
+            lines, *_ = Group(a, True).lines(loop.axes - {loop.axis}, line)
+            found += -(-steps // part) * (lines - 1)
+    return found
 
 
 def least(bodies, machine):

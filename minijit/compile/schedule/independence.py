@@ -10,8 +10,7 @@ from ..loops.graphs import recalled
 from ..loops.index_rules import piece_of
 from ..loops.kernel_buffers import local_buffers
 from ..loops.statements import For, Store
-from .machine import Machine
-from .nests import piece_of_memory, rest_of, stride_along
+from .nests import piece_of_memory, rest_of
 
 
 def independent(axis, body, own=None, again=False):
@@ -29,30 +28,14 @@ def independent(axis, body, own=None, again=False):
 
 
 def is_parallel(body):
-    """Whether several cores may share a kernel's outermost loop, and none would wait.
-
-    Its steps do not depend on each other, nor do they write parts of the same lines of
-    memory: the cores would take them from each other again and again.
-    """
+    """Whether the steps of a kernel's outermost loop do not depend on each other."""
     loop, *after = body
     once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
     if not isinstance(loop, For) or once not in ([], [True]) or not loop.axis.is_plain:
         return False
     # What else is in the cache belongs to one step.
     own = {*local_buffers(loop.body)}.difference(handed_on(body))
-    if any(meets_in_lines(s, loop.axis) for s in stores_in(loop.body)):
-        return False
     return independent(loop.axis, loop.body, own, again=True)
-
-
-def meets_in_lines(store, axis):
-    """Whether all that an axis stores in a step of other loops is within a line."""
-    others = frozenset().union(*(i.free for i in store.index)) - {axis}
-    step, size = stride_along(store, axis), store.buffer.dtype.itemsize
-    inside = any(stride_along(store, other) > step for other in others)
-    reach = step * (axis.bounds[1] + 1) * size if inside else 0
-    line = Machine.in_force().caches[0].line
-    return store.buffer.space == "global" and 0 < reach <= line
 
 
 def handed_on(body):

@@ -45,6 +45,8 @@ class Cache:
         return self.size // self.ways // self.line if self.crowd else 0
 
 
+# Parts of a loop for each core: some finish early, for a core may be busy with others.
+PARTS = 4
 # level: bytes of a vector register, and how many of them there are.
 levels = {"x86-64-v2": (16, 16), "x86-64-v3": (32, 16), "x86-64-v4": (64, 32)}
 CACHES = (
@@ -70,6 +72,7 @@ class Machine:
       branch: a branch that was not foreseen.
       kernel: to launch one.
       wake: to have other cores help.  What takes less is not worth a choice, either.
+      take: a line of memory from another core, which wrote to it just now.
       cores: how many there are.
       caches: nearest first, pages among them.  The last one, all cores share.
     """
@@ -84,6 +87,7 @@ class Machine:
     branch: float = 5.0
     kernel: float = 300.0
     wake: float = 30_000.0
+    take: float = 6.0
     cores: int = 4
     caches: tuple = CACHES
 

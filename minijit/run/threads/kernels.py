@@ -34,12 +34,14 @@ from ...compile.lower.elements import costs
 from ...compile.memory.complex_pairs import in_pairs, origin_of, pairs_of
 from ...compile.numbers.scalar_forms import scalar_form
 from ...compile.schedule.independence import handed_on, is_parallel
+from ...compile.schedule.machine import PARTS, Machine
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange, share_axes
 from ...trace.base.config import config
 from ...trace.base.locks import Lock
 from ..llvm.kernels import KernelText, eights, kernel_texts
 from ..llvm.text import LLVMWriter
+from ..reports import kernel_rules
 from .workers import caller_in_parts, new_box, serving
 
 
@@ -60,9 +62,6 @@ config.define(
 
 # ---- into which parts
 
-# Parts for each thread: some finish early, for a core may be busy with other things.
-# It is no setting: the loops are compiled once, for ranges of any length.
-PARTS = 4
 # A part of more indices than that has a multiple of it: whole vectors, and whole lines
 # of the cache, which two cores then do not both write to.
 LINE = 64
@@ -238,10 +237,20 @@ def text_of_kernel(kernel):
     # The loops as they will run: totals in rows, for one, go on from step to step, and
     # no range of those steps runs by itself.
     divided = replace(kernel, body=arrange(kernel.body))
-    duration = duration_of(in_pairs(divided.body))
-    if duration < config.thread_time or not is_parallel(divided.body):
-        return KernelText(divided, share_axes)
-    return ThreadedText(divided, share_axes)
+    text = ThreadedText if is_divided(divided.body) else KernelText
+    return text(divided, share_axes)
+
+
+def is_divided(body):
+    """Whether cores share arranged statements: it has to be allowed, and worth it."""
+    duration = duration_of(in_pairs(body))
+    if duration < config.thread_time or not is_parallel(body):
+        return False
+    # Prices come with the first large kernel.
+    from ...compile.schedule.cost import is_shared
+
+    return is_shared(body, Machine.in_force())
 
 
 kernel_texts |= {Kernel: text_of_kernel}
+kernel_rules |= {"llvm": lambda body: is_divided(arrange(body))}
