@@ -554,6 +554,22 @@ def arena(
     style.count(axis, "x")
 
 
+def arenas(plans: Mapping[str, Any], lives: Any, sizes: Any) -> None:
+    """Chapter 19: {what it is: offsets} of the same arrays, side by side."""
+    _, axes = style.figure(7.5, 2.6, ncols=len(plans), sharey=True)
+    for axis, (title, offsets) in zip(axes, plans.items(), strict=True):
+        arena(axis, offsets, lives, sizes)
+        axis.set_title(title)
+    axes[0].set_ylabel("byte")
+
+
+def plan(axis: Any, slots: Any, unit: float = 1) -> None:
+    """Chapter 19: where the arrays of a program lie, by the slots of its plan."""
+    lives = [(s.first, s.last) for s in slots]
+    offsets = [s.offset / unit for s in slots]
+    arena(axis, offsets, lives, [s.nbytes / unit for s in slots])
+
+
 def two_slices(touched: Any) -> None:
     """Chapter 20: the elements of a matrix that slice 1, slice 2 or both touch."""
     import numpy as np

@@ -9,6 +9,7 @@
     with numba_passes() as spent: ...  # chapter 23: on what numba spends its time
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
     print_loops(program)        # chapter 15: a lowered program, before it can print
+    milliseconds(f, x)          # chapters 16 and later: what the quickest call takes
     lines_fetched(f, x)         # chapter 18: what a small cache reads from memory
 
 What they use of the library comes when they are called: it may not be built before.
@@ -210,6 +211,18 @@ def stations_of_a_call(
         "results": microseconds(lambda: [*map(unboxed, results, exe.out_avals)]),
     }
     return times | {"the rest": microseconds(lambda: f(*args)) - sum(times.values())}
+
+
+def milliseconds(f: Callable[..., object], *args: Any, calls: int = 30) -> float:
+    """The processor's time for the quickest of some calls; one call before, which may
+    compile, does not count."""
+    f(*args)
+    times = []
+    for _ in range(calls):
+        start = time.process_time()
+        f(*args)
+        times.append(time.process_time() - start)
+    return 1000 * min(times)
 
 
 @contextmanager

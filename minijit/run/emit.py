@@ -116,10 +116,6 @@ class Walker:
                 self.block(stmt.otherwise)
 
 
-# type of a statement -> function(walker, statement).
-walkers = {For: Walker.loop, Let: Walker.let, Store: Walker.store, If: Walker.choice}
-
-
 def start(walker, stmt):
     """Make the cells of a total."""
     walker.cells[stmt.reduce] = [
@@ -140,6 +136,8 @@ def step(walker, stmt):
     walker.emitter.set(cells[0], walker.value(total))
 
 
+# type of a statement -> function(walker, statement).
+walkers = {Let: Walker.let, Store: Walker.store, For: Walker.loop, If: Walker.choice}
 walkers |= {Start: start, Step: step}
 
 

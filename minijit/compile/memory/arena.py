@@ -112,6 +112,58 @@ class Plan:
         return "\n".join([f"{head} of {self.separate:,}", *map(str, self.slots)])
 
 
+def in_arena(program):
+    """The buffers that lie in the program's arena: its temporaries, if they are arrays.
+
+    Not in there is what is no memory of its own at all: registers, rows of tables, and
+    tapes; nor a result, which stays when the call is over.
+    """
+    lives, kept = lifetimes(program), own_memory(program) | {*program.outputs}
+    return {
+        buffer: lives[buffer]
+        for buffer in program.temps
+        if buffer in lives and buffer not in kept
+        and buffer.space == "global" and buffer.dtype != object
+    }  # fmt: skip
+
+
+def rounded(nbytes):
+    """A number of bytes, as whole lines of the cache."""
+    return -(-nbytes // LINE) * LINE
+
+
+def have_a_step(lives):
+    """Which of some lifetimes have a step in common: lists of bools, [n][n]."""
+    first, last = np.reshape(lives, (-1, 2)).T
+    return ((first <= last[:, None]) & (first[:, None] <= last)).tolist()
+
+
+def make_plan(program, plan_within=lambda call: make_plan(call.attrs["program"])):
+    """The `Plan` of a program.
+
+    Args:
+      plan_within: function of a call of another program: that one's plan.
+    """
+    entries = [(b, b.nbytes, *life) for b, life in in_arena(program).items()]
+    for i, step in enumerate(program.body):
+        if isinstance(step, Call) and step.routine == "program":
+            within = plan_within(step)
+            if step.attrs["program"].inner and within.slots:
+                entries.append((step, within.nbytes, i, i))
+    entries.sort(key=lambda entry: entry[2])
+    lives = [(first, last) for _, _, first, last in entries]
+    sizes = [rounded(nbytes) for _, nbytes, _, _ in entries]
+    offsets, total = arranged(lives, sizes)
+    slots = tuple(
+        Slot(owner, offset, nbytes, first, last)
+        for (owner, nbytes, first, last), offset in zip(entries, offsets, strict=True)
+    )
+    results = {b for b in program.outputs if b.dtype != object} - {*program.inputs}
+    kept = sum(buffer.nbytes for buffer in results)
+    least = most_at_once(lives, sizes)
+    return check_plan(Plan(slots, total, least, kept, program.copies))
+
+
 # chapter 19
 # ---- who uses what, and when
 
@@ -132,27 +184,7 @@ def lifetimes(program):
     return lives
 
 
-def in_arena(program):
-    """The buffers that lie in the program's arena: its temporaries, if they are arrays.
-
-    Not in there is what is no memory of its own at all: registers, rows of tables, and
-    tapes; nor a result, which stays when the call is over.
-    """
-    lives, kept = lifetimes(program), own_memory(program) | {*program.outputs}
-    return {
-        buffer: lives[buffer]
-        for buffer in program.temps
-        if buffer in lives and buffer not in kept
-        and buffer.space == "global" and buffer.dtype != object
-    }  # fmt: skip
-
-
 # ---- where it lies
-
-
-def rounded(nbytes):
-    """A number of bytes, as whole lines of the cache."""
-    return -(-nbytes // LINE) * LINE
 
 
 def most_at_once(lives, sizes):
@@ -190,12 +222,6 @@ def placed_in_order(order, sizes, meet):
     return offsets
 
 
-def have_a_step(lives):
-    """Which of some lifetimes have a step in common: lists of bools, [n][n]."""
-    first, last = np.reshape(lives, (-1, 2)).T
-    return ((first <= last[:, None]) & (first[:, None] <= last)).tolist()
-
-
 def arranged(lives, sizes):
     """Offsets for memory of these lifetimes and sizes: -> (offsets, bytes in all).
 
@@ -220,35 +246,6 @@ urgencies = [
     lambda first, last, size: (first, -size),
     lambda first, last, size: (first - last, -size),
 ]
-
-
-# ---- the plan
-
-
-def make_plan(program, plan_within=lambda call: make_plan(call.attrs["program"])):
-    """The `Plan` of a program.
-
-    Args:
-      plan_within: function of a call of another program: that one's plan.
-    """
-    entries = [(b, b.nbytes, *life) for b, life in in_arena(program).items()]
-    for i, step in enumerate(program.body):
-        if isinstance(step, Call) and step.routine == "program":
-            within = plan_within(step)
-            if step.attrs["program"].inner and within.slots:
-                entries.append((step, within.nbytes, i, i))
-    entries.sort(key=lambda entry: entry[2])
-    lives = [(first, last) for _, _, first, last in entries]
-    sizes = [rounded(nbytes) for _, nbytes, _, _ in entries]
-    offsets, total = arranged(lives, sizes)
-    slots = tuple(
-        Slot(owner, offset, nbytes, first, last)
-        for (owner, nbytes, first, last), offset in zip(entries, offsets, strict=True)
-    )
-    results = {b for b in program.outputs if b.dtype != object} - {*program.inputs}
-    kept = sum(buffer.nbytes for buffer in results)
-    least = most_at_once(lives, sizes)
-    return check_plan(Plan(slots, total, least, kept, program.copies))
 
 
 def check_plan(plan):

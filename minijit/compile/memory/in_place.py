@@ -11,6 +11,7 @@ A kernel that reads of an array only the element that it stores may store it the
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 
 from ..decisions import loop_rules, noted
 from ..loops.contents import loads_within, only_sets, perfect, totals_in
@@ -19,6 +20,42 @@ from ..loops.graphs import sorted_steps
 from ..loops.statements import Kernel, nested
 from ..settings import config
 from .overwriting import Names
+
+loop_rules |= {
+    "over": (True, "it stores a result over what nobody else needs", "reuse_bytes"),
+    "beside": (False, "so small an array fits into the cache twice", "reuse_bytes"),
+}
+
+
+def with_kernels_in_place(program):
+    """A program whose elementwise kernels write over operands that end there."""
+    names, body, dying = Names(program), list(program.body), dying_in(program)
+    for i, step in enumerate(body):
+        if type(step) is Kernel:
+            pairs, body[i] = reusable(step, partial(dying, i, step))
+            for old, new in pairs:
+                names.join(old, new)
+                noted("over", *step.eqns, bytes=old.nbytes)
+    return names.program_with(body) if names.found else program
+
+
+def after_reads(pairs, stores, reads):
+    """An order of stores in which an array is written when all others have read it.
+
+    Two stores keep their order if one of them writes what the other one touches.
+    """
+    before, touched = {}, []
+    for k, store in enumerate(stores):
+        touched.append({store.buffer, *(e.buffer for e in reads[store])})
+        before[k] = {
+            j for j in range(k)
+            if store.buffer in touched[j] or stores[j].buffer in touched[k]
+        }  # fmt: skip
+        for old in [old for old, new in pairs.values() if new is store.buffer]:
+            readers = (any(e.buffer is old for e in reads[s]) for s in stores)
+            before[k] |= {j for j, reader in enumerate(readers) if reader and j != k}
+    return sorted_steps(before)
+
 
 # chapter 19
 from .arena import lifetimes, own_memory
@@ -78,58 +115,26 @@ def reusable(kernel, dying):
     return list(pairs.values()), replace(kernel, body=body)
 
 
-def after_reads(pairs, stores, reads):
-    """An order of stores in which an array is written when all others have read it.
-
-    Two stores keep their order if one of them writes what the other one touches.
-    """
-    before, touched = {}, []
-    for k, store in enumerate(stores):
-        touched.append({store.buffer, *(e.buffer for e in reads[store])})
-        before[k] = {
-            j for j in range(k)
-            if store.buffer in touched[j] or stores[j].buffer in touched[k]
-        }  # fmt: skip
-        for old in [old for old, new in pairs.values() if new is store.buffer]:
-            readers = (any(e.buffer is old for e in reads[s]) for s in stores)
-            before[k] |= {j for j, reader in enumerate(readers) if reader and j != k}
-    return sorted_steps(before)
-
-
-def with_kernels_in_place(program):
-    """A program whose elementwise kernels write over operands that end there.
+def dying_in(program):
+    """For `reusable`: a function (i, kernel, read, stored) of the kernel at step i.
 
     A result is written over an argument that was given away for it, if that can be.
     """
-    lives, names, body = lifetimes(program), Names(program), list(program.body)
+    lives, given = lifetimes(program), donated_pairs(program)
     temps = {*program.temps} - own_memory(program) - {*program.outputs}
     results = {*program.outputs} - own_memory(program) | temps
-    given = donated_pairs(program)
-    for i, step in enumerate(body):
-        if type(step) is not Kernel:
-            continue
 
-        def dying(old, new, i=i, step=step):
-            ends = lives[old][1] == i == lives[new][0]
-            alike = (old.shape, old.dtype) == (new.shape, new.dtype)
-            if (old, new) in given:
-                return 2 * ends
-            if not (ends and alike and old in temps and new in results):
-                return 0
-            large = old.nbytes >= config.fusion.reuse_bytes
-            return large or noted("beside", *step.eqns, bytes=old.nbytes)
+    def dying(i, kernel, old, new):
+        ends = lives[old][1] == i == lives[new][0]
+        alike = (old.shape, old.dtype) == (new.shape, new.dtype)
+        if (old, new) in given:
+            return 2 * ends
+        if not (ends and alike and old in temps and new in results):
+            return 0
+        large = old.nbytes >= config.fusion.reuse_bytes
+        return large or noted("beside", *kernel.eqns, bytes=old.nbytes)
 
-        pairs, body[i] = reusable(step, dying)
-        for old, new in pairs:
-            names.join(old, new)
-            noted("over", *step.eqns, bytes=old.nbytes)
-    return names.program_with(body) if names.found else program
-
-
-loop_rules |= {
-    "over": (True, "it stores a result over what nobody else needs", "reuse_bytes"),
-    "beside": (False, "so small an array fits into the cache twice", "reuse_bytes"),
-}
+    return dying
 
 
 # chapter 19, brought along
