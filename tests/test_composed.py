@@ -15,7 +15,7 @@ from test_every_function import tables
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.ops import composed, linalg, scatter
+from minijit.ops import composed, cumulative, linalg, scatter
 from minijit.trace import plans
 from minijit.trace.api import calls
 from minijit.trace.core import current
@@ -326,6 +326,15 @@ def test_a_transformation_takes_a_call_as_a_whole_from_the_first_on(
     assert [bits(x) for x in found] == [bits(found[0])] * 3
     for values, program in zip(found[0], (batched, slopes), strict=True):
         np.testing.assert_allclose(values, mj.jit(program)(rows), 1e-4, 1e-4)
+
+
+def test_the_tree_of_running_totals_is_a_call_that_is_recorded_once(processed):
+    slopes = mj.grad(lambda x: jnp.cumprod(x).sum())
+    found = [slopes(at) for _ in range(2)]
+    assert not {"slice", "pad", "concatenate"} & {*processed}
+    assert cumulative.tree_of.cache_info().hits
+    assert bits(found[0]) == bits(found[1])
+    np.testing.assert_allclose(found[0], mj.jit(slopes)(at), 1e-5)
 
 
 def test_a_call_with_a_loop_that_has_a_tape_has_a_gradient(processed):

@@ -115,6 +115,11 @@ def test_index_algebra():
     assert op("mod", last, n(6)) is op("mod", long, n(6))
     wide = op("mul", op("mod", op("floordiv", long, n(24)), n(5)), n(6))
     assert op("add", wide, digit) is op("mod", op("floordiv", long, n(4)), n(30))
+    # Of a number in parts the quotient is a sum of those of its parts.
+    parts = op("add", op("mul", i, n(480)), long)
+    digit = op("mod", op("floordiv", parts, n(8)), n(96))
+    again = op("add", op("mul", digit, n(8)), op("mod", parts, n(8)))
+    assert again is op("mod", parts, n(768))
     assert op("max", op("min", i, n(3)), n(0)) is i
     assert op("lt", i, n(4)) is Const(True, BOOL)
     assert op("ge", i, n(4)) is Const(False, BOOL)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from ..trace import primitives as lax
-from ..trace.array import shape_rules
+from ..trace.array import aval_of, shape_rules
+from ..trace.base.config import config
 from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import lowest, total_dtype
 from ..trace.primitives import on_wide
@@ -25,6 +26,7 @@ from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.derivatives import linearize
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
+from ..transform.pieces import jaxpr_of
 from . import elementary, rounding
 
 cumsum_p, cumprod_p = map(Primitive, ["cumsum", "cumprod"])
@@ -112,23 +114,26 @@ cummin = function_of(cummin_p, "The smallest element so far, NaN from the first 
 cumlogsumexp = function_of(cumlogsumexp_p, "log(sum(exp(x))) of the elements so far")
 
 
-def running_linearize(primitive, combine, nonzero, x, *, axis, reverse):
-    """The tangents of a running total: those of a tree of combinations, log n deep.
+@lru_cache(maxsize=256)
+def tree_of(primitive, aval, flags, params):
+    """A running total as a tree of combinations, log n deep: a closed jaxpr."""
+    tree = partial(associative_scan, totals[primitive].combine, **dict(params))
+    return jaxpr_of(lambda x: [tree(x)], [aval], primitive.name)
+
+
+def running_linearize(primitive, nonzero, x, **params):
+    """The tangents of a running total: those of a tree, which is a call of its own.
 
     The result is the primitive's own; the tree only finds the residuals.
     """
-    y = primitive.bind(x, axis=axis, reverse=reverse)
-    tree = partial(associative_scan, combine, reverse=reverse, axis=axis)
-    _, linear = linearize.linearize(tree, x)
-    return y, linear
+    key = aval_of(x), config.trace_key(), tuple(params.items())
+    call = dict(name=primitive.name, jaxpr=tree_of(primitive, *key))
+    _, linear = linearize.call_rule(nonzero, x, **call, executor="composed")
+    return primitive.bind(x, **params), lambda t: linear(t)[0]
 
 
 linearize_rules |= linearize.linear_in_first(cumsum_p)
-linearize_rules |= {
-    p: partial(running_linearize, p, m.combine)
-    for p, m in totals.items()
-    if p is not cumsum_p
-}
+linearize_rules |= {p: partial(running_linearize, p) for p in totals if p != cumsum_p}
 
 
 transpose_rules |= adding({

@@ -195,8 +195,8 @@ eval_rules |= on_wide({igamma_p: special("gammainc"), igammac_p: igammac_value})
 eval_rules |= on_wide({bessel_i0e_p: special("i0e")})
 eval_rules |= on_wide({bessel_i1e_p: lambda x: np.copysign(special("i1e")(x), x)})
 eval_rules |= on_wide({regularized_incomplete_beta_p: special("betainc")})
-# For one number SciPy takes as long as NumPy for sixteen sums, and longer.
-worth |= dict.fromkeys(scalar, lambda aval: 16 * size_of(aval))
+# For one number SciPy takes as long as NumPy for four sums, and longer.
+worth |= dict.fromkeys(scalar, lambda aval: 4 * size_of(aval))
 
 
 def zeta_value(s, q):

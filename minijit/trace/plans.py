@@ -34,7 +34,7 @@ LIMIT = 4096
 # What takes the place of NumPy's function where an array has so many elements, if there
 # is something: of (primitive, types of the arguments, params, NumPy's function).  Where
 # there are several results, it takes arrays, gives a list of them, and may be None.
-LARGE = 1 << 16
+LARGE = 1 << 12
 programs: dict = {}
 # Primitives that NumPy does one by one for a batch: function of an argument's type: how
 # many elements take as long.

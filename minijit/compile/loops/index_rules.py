@@ -217,10 +217,14 @@ def joined_digits(terms):
     digits = {digit_of(part): part for part in terms}
     for (g, step, size), part in digits.items():
         for (h, wide, more), other in digits.items():
-            if not size or wide % size or terms[other] != terms[part] * size:
+            if not size or terms[other] != terms[part] * size:
                 continue
             # The quotient of a sum may be a sum: (a * 1000 + i) // 10 is a * 100 + ...
-            if (whole := over(g, step)) is over(h, wide // size):
+            whole, pair = over(g, step), ((over(h, wide), size), (part, 1))
+            if wide % size or linear((whole, 1)) != linear((over(h, wide // size), 1)):
+                joined = joined_digits(linear(*pair)) if more else {part}
+                whole = None if part in joined else sum_of(joined.items())
+            if whole is not None:
                 if more:
                     whole = op("mod", whole, as_index(size * more))
                 rest = [(p, f) for p, f in terms.items() if p not in (part, other)]

@@ -25,18 +25,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...compile.loops.expressions import Op, Reduce
+from ...compile.loops.expressions import Reduce
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import buffer_names
 from ...compile.loops.scalars import storage_dtype
 from ...compile.loops.statements import For, Kernel
-from ...compile.lower.elements import costs
 from ...compile.memory.complex_pairs import in_pairs, origin_of, pairs_of
-from ...compile.numbers.scalar_forms import scalar_form
 from ...compile.schedule.independence import handed_on, is_parallel
 from ...compile.schedule.machine import PARTS, Machine
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange, share_axes
+from ...compile.schedule.weights import weight
 from ...trace.base.config import config
 from ...trace.base.locks import Lock
 from ..llvm.kernels import KernelText, eights, kernel_texts
@@ -140,8 +139,7 @@ def duration_of(body, times=1):
     for expr in postorder([e for stmt in body for e in stmt.uses()]):
         axes = expr.axes if isinstance(expr, Reduce) else ()
         inner = math.prod(axis.bounds[1] + 1 for axis in axes)
-        slow = isinstance(expr, Op) and scalar_form(expr) is not None
-        total += times * inner * each * (costs["exp"] if slow else 1)
+        total += times * inner * each * max(sum(weight(expr)), 1)
     for stmt in body:
         extent = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
         total += sum(duration_of(inner, times * extent) for inner in stmt.bodies())
