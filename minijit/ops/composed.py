@@ -55,7 +55,7 @@ from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, Var, last_uses
 from ..trace.jit.jit import executors, jit_p
 from ..trace.jit.stores import Table
 from ..trace.numpy_values import quietly
-from ..trace.plans import LARGE, has_numpy_dtype, is_large, plan_for, size_of, worth
+from ..trace.plans import LARGE, has_numpy_dtype, is_large, plan_for, size_of
 from ..trace.remembered import is_plain
 from ..trace.trees.pytree import tree_flatten
 from ..transform.batching.vmap import BatchTrace
@@ -527,12 +527,6 @@ def is_view(eqn):
 def types_of(eqn):
     """The types that NumPy has, of what an equation takes and makes."""
     return [x.aval for x in (*eqn.invars, *eqn.outvars) if has_numpy_dtype(x.aval)]
-
-
-def most_of(eqn):
-    """As how many elements an equation counts."""
-    size = worth.get(eqn.primitive, size_of)
-    return max(map(size, types_of(eqn)), default=0)
 
 
 def has_large(jaxpr):

@@ -20,10 +20,13 @@ from .folding import filled, rules
 from .known_values import uniform
 
 
+def unchanged(s, out, x, *, dimensions=(), **params):
+    """An operation that moves nothing, as it gives the shape that there is."""
+    return None if dimensions or x.aval.shape != out.shape else x
+
+
 def broadcasts(s, out, x, *, shape, broadcast_dimensions):
-    """A broadcast of nothing new; of a broadcast, where each axis goes in the end."""
-    if x.aval.shape == shape and broadcast_dimensions == tuple(range(len(shape))):
-        return x
+    """Of a broadcast, where each axis goes in the end."""
     eqn = s.maker(x, prim.broadcast_in_dim_p)
     if eqn:
         inner = eqn.params["broadcast_dimensions"]
@@ -33,13 +36,9 @@ def broadcasts(s, out, x, *, shape, broadcast_dimensions):
 
 
 def reshapes(s, out, x, *, new_sizes, dimensions):
-    """A reshape to the same shape, or of something that keeps the order of elements."""
-    if dimensions is not None:
-        return None
-    if x.aval.shape == new_sizes:
-        return x
+    """A reshape of something that keeps the order of elements."""
     origin, dims = in_same_order(s, x)
-    if origin is not None:
+    if origin is not None and dimensions is None:
         params = {"new_sizes": new_sizes, "dimensions": dims}
         return s.apply(prim.reshape_p, origin, **params)
 
@@ -55,13 +54,8 @@ def in_same_order(s, x):
 
 
 def squeezes(s, out, x, *, dimensions):
-    """A squeeze of no axis; of a reshape or of axes that were just put there."""
-    if not dimensions:
-        return x
-    origin, dims = in_same_order(s, x)
-    if origin is not None and dims is None:
-        params = {"new_sizes": out.shape, "dimensions": None}
-        return s.apply(prim.reshape_p, origin, **params)
+    """A squeeze of a reshape or of axes that were just put there, as a reshape."""
+    return reshapes(s, out, x, new_sizes=out.shape, dimensions=None)
 
 
 def equal_elements(s, out, x, **params):
@@ -71,18 +65,16 @@ def equal_elements(s, out, x, **params):
 
 
 rules |= {
-    prim.broadcast_in_dim_p: [broadcasts],
-    prim.reshape_p: [reshapes],
-    prim.squeeze_p: [squeezes],
+    prim.broadcast_in_dim_p: [unchanged, broadcasts],
+    prim.reshape_p: [unchanged, reshapes],
+    prim.squeeze_p: [unchanged, squeezes],
 }
 for primitive in (prim.reshape_p, prim.squeeze_p, prim.transpose_p):
     rules[primitive].append(equal_elements)
 
 
 def slices(s, out, x, *, start_indices, limit_indices, strides):
-    """A slice of all there is, or of a slice."""
-    if x.aval.shape == out.shape:
-        return x
+    """Of a slice, a slice."""
     eqn = s.maker(x, prim.slice_p)
     if eqn is None:
         return None
@@ -158,20 +150,15 @@ def fixed_slice(s, out, x, *starts, slice_sizes):
     return s.apply(prim.slice_p, x, **params)
 
 
-def over_no_axes(s, out, x, *, axes):
-    """A reduction over no axes."""
-    return None if axes else x
-
-
 rules |= {
-    prim.slice_p: [slices],
+    prim.slice_p: [unchanged, slices],
     slicing.rev_p: [reversals],
     prim.concatenate_p: [concatenations],
     slicing.pad_p: [no_padding],
     slicing.dynamic_slice_p: [fixed_slice],
 }
 for name in ("sum", "prod", "max", "min", "and", "or"):
-    rules[getattr(prim, f"reduce_{name}_p")] = [over_no_axes]
+    rules[getattr(prim, f"reduce_{name}_p")] = [unchanged]
 for primitive in (prim.slice_p, slicing.rev_p):
     rules[primitive].append(equal_elements)
 
