@@ -2,7 +2,6 @@
 
 It needs playwright (the extra `browser`), JupyterLab and the system's Chromium
 (on Debian and Ubuntu `apt install chromium`), and is skipped where one is not there.
-With MINIJIT_SCREENSHOTS=FOLDER it leaves pictures, in two widths and both themes.
 """
 
 from __future__ import annotations
@@ -118,9 +117,8 @@ def wait_for(url: str, lab: subprocess.Popen[bytes], log: Path) -> None:
 class Reader:
     """What a reader does in an open JupyterLab."""
 
-    def __init__(self, page: Any, pictures: Path | None):
+    def __init__(self, page: Any):
         self.page = page
-        self.pictures = pictures
         self.errors: list[str] = []
         page.on("pageerror", lambda e: self.errors.append(str(e)))
 
@@ -197,36 +195,6 @@ class Reader:
             [at, text],
         )
 
-    def picture(self, name: str, at: int = 0) -> None:
-        """Keep pictures of a cell, in two widths and both themes."""
-        if self.pictures is None:
-            return
-        for width in (1400, 375):
-            self.page.set_viewport_size({"width": width, "height": 900})
-            if width == 375:
-                self.command("application:toggle-left-area")
-            for theme in ("Light", "Dark"):
-                self.command("apputils:change-theme", theme=f"JupyterLab {theme}")
-                self.page.wait_for_timeout(1000)
-                self.scroll_to(at)
-                file = self.pictures / f"{name}_{width}_{theme.lower()}.png"
-                self.page.screenshot(path=str(file))
-        self.command("application:toggle-left-area")
-        self.page.set_viewport_size({"width": 1400, "height": 900})
-
-    def scroll_to(self, at: int) -> None:
-        """Bring a cell to the top of the window."""
-        self.page.evaluate(
-            """async at => {
-                const notebook = jupyterapp.shell.currentWidget.content;
-                notebook.activeCellIndex = at;
-                await notebook.scrollToItem(at, 'start');
-                notebook.widgets[at].node.scrollIntoView();
-            }""",
-            at,
-        )
-        self.page.wait_for_timeout(1000)
-
 
 @pytest.fixture(scope="module")
 def lab(
@@ -244,14 +212,10 @@ def lab(
 def reader(clone: Path, lab: tuple[Any, str]) -> Iterator[tuple[Reader, str]]:
     """A reader who has started nothing yet, and JupyterLab's address."""
     shutil.rmtree(clone / "my_chapters", ignore_errors=True)
-    folder = os.environ.get("MINIJIT_SCREENSHOTS")
-    pictures = Path(folder) if folder else None
-    if pictures is not None:
-        pictures.mkdir(parents=True, exist_ok=True)
     browser, url = lab
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.set_default_timeout(PATIENCE)
-    yield Reader(page, pictures), url
+    yield Reader(page), url
     page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
     page.close()
 
@@ -271,7 +235,6 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     me.open(url, "my_chapters/00_start_here.ipynb")
     me.page.wait_for_timeout(3000)
     assert not me.is_dirty()
-    me.picture("00_opened")
     link = me.page.locator(".jp-NotebookPanel table a", has_text="02").first
     link.click()
     me.ready("02_values.ipynb")
@@ -295,10 +258,7 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     assert me.run(build, text) == ""
 
     me.run_all()
-    meant = [i for i, c in enumerate(cells) if "raises-exception" in str(c["metadata"])]
-    me.picture("01_meant_to_fail", meant[0])
     assert "differs from the book" in me.run(build, text.replace("is None:", "is ...:"))
-    me.picture("01_edited", build)
     assert "Nothing of this cell" in me.run(build, f"{text}\nfind_rule(1, 2, 3)")
     assert "SyntaxError" in me.run(build, f"{text}\n(")
     assert me.run(build, text) == ""
@@ -308,7 +268,6 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     me.run(answer, "def bounds(f, lo, hi):\n    return 0.0, 3.0")
     told = me.run(check)  # the second time: Run All was the first
     assert "came      (0.0, 3.0)" in told and "\n  hint      " in told
-    me.picture("01_check", answer)
     chapter = BOOK.chapter("2")
     assert [e.name for e in exercises({"cells": cells})][0] == "bounds"
     me.run(answer, solution_text(BOOK, chapter, "bounds"))
@@ -342,14 +301,11 @@ def test_a_reader_who_writes(clone: Path, reader: tuple[Reader, str]) -> None:
     me.run(check - 1, empty.replace(HOLE, "return rules.get(primitive)"))
     assert me.run(check).startswith("✗ not yet: test_core.py::")
     assert "\n  hint      the book has" in me.run(check)
-    me.picture("02_wrong", check - 1)
     me.run(check - 1, head + todo["find_rule"].body)
     assert me.run(check).startswith("✓ right: ")
-    me.picture("02_right", check - 1)
     told = me.run(at["set_trace"], "%skip set_trace")
     assert told.startswith("set_trace is the book's from here on")
     assert "you have skipped it" in me.run(at["set_trace"], "%check set_trace")
     assert "chapter 2" in me.run(check, "%progress")
-    me.picture("02_skipped", at["set_trace"])
     assert "is kept as" in me.run(check, "%reset 2")
     assert me.errors == []

@@ -1,49 +1,30 @@
-"""The book itself: it shows the library, and every edit on either side is noticed.
+"""The book itself: exercises, tasks and their tests; an edit reaches what runs.
 
 What runs on the stages is in test_book_stages.py: tests of the library, and exercises.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 
 import book_toy
 import pytest
 
 from minijit.book import cli, grade
-from minijit.book.check import check
 from minijit.book.course import tasks
 from minijit.book.exercise import exercises, hint, solutions
 from minijit.book.grade import VERSIONS, misfits, versions_in
-from minijit.book.notebook import build_cells, dump, load, source
-from minijit.book.project import Book, Chapter, find_book, read_book
+from minijit.book.notebook import load
+from minijit.book.project import Chapter, find_book
 from minijit.book.stages import imports_of, unmarked_tests
-from minijit.book.text import pieces
 from minijit.book.toys import data_file, digits
 
 BOOK = find_book(book_toy.REPO)
 WRITTEN = [pytest.param(c, id=c.id) for c in BOOK.written()]
 BUILT = [pytest.param(c, id=c.id) for c in BOOK.written() if c.builds]
-SOME = BUILT[::3]
-
-
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Book:
-    """A copy of the repository's book and library, to be edited."""
-    root = tmp_path_factory.mktemp("book")
-    shutil.copy(BOOK.root / "book.toml", root)
-    skip = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "book")
-    for folder in (BOOK.package, BOOK.folder):
-        shutil.copytree(BOOK.root / folder, root / folder, ignore=skip)
-    return read_book(root)
-
-
 def test_the_digits_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pictures, shown = digits()
@@ -55,53 +36,6 @@ def test_the_digits_are_found_from_any_folder(tmp_path, monkeypatch):
 
 def test_every_test_names_its_chapter():
     assert unmarked_tests(BOOK) == []
-
-
-def functions(book: Book, chapter: Chapter) -> Iterator[tuple[str, str, int, int]]:
-    """(file, definition, first line, last line) of a chapter's functions, methods."""
-    for file in dict.fromkeys(chapter.builds):
-        for part in book.parts(file):
-            mine = part.chapter == chapter and part.built
-            for s in book.statements(file) if mine else ():
-                for piece in pieces(s) if part.first <= s.first <= part.last else ():
-                    node = piece.node
-                    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                        yield file, piece.base, piece.first, piece.last
-
-
-def flip(text: str) -> str:
-    """The text with its last character changed."""
-    return text[:-1] + ("_" if text[-1] != "_" else "-")
-
-
-@pytest.mark.parametrize("chapter", SOME)
-def test_a_character_changed_in_the_library_is_found(copied: Book, chapter: Chapter):
-    found = list(functions(copied, chapter))
-    # One of each chapter, from the first on to the last.
-    file, key, _, last = found[chapter.index * len(found) // len(copied.chapters)]
-    path = copied.root / file
-    before = path.read_text()
-    lines = before.split("\n")
-    lines[last - 1] += " "
-    path.write_text("\n".join(lines))
-    told = [c for c in check(copied, chapter) if file in c and key in c]
-    path.write_text(before)
-    assert told and told[0].startswith(f"chapter {chapter.id}, section '"), (file, key)
-
-
-@pytest.mark.parametrize("chapter", SOME)
-def test_a_character_changed_in_a_cell_is_found(copied: Book, chapter: Chapter):
-    path = copied.notebook(chapter)
-    before = path.read_text()
-    notebook = load(path)
-    cells = list(build_cells(notebook))
-    cell = cells[chapter.index * len(cells) // len(copied.chapters)]
-    cell.cell["source"] = flip(source(cell.cell))
-    dump(notebook, path)
-    told = [c for c in check(copied, chapter) if cell.file in c]
-    path.write_text(before)
-    assert told and told[0].startswith(f"chapter {chapter.id}")
-    assert any(f"section '{cell.section}'" in c for c in told), told
 
 
 @pytest.mark.parametrize("chapter", WRITTEN)
@@ -162,15 +96,6 @@ def test_a_task_is_in_order(monkeypatch, capsys):
     monkeypatch.setattr(grade, "tasks", lambda *_: first)
     told = cli.main(["--root", str(BOOK.root), "grade", "2", "--prove"])
     assert (told, capsys.readouterr().out) == (0, "tasks: in order\n")
-
-
-def test_a_broken_library_is_checked_by_path(copied: Book):
-    path = copied.root / BOOK.chapters[0].builds[0]
-    before = path.read_text()
-    path.write_text(before + "\n\n1 / 0\n")
-    done = book_toy.command(copied.root, "check", BOOK.chapters[0].id)
-    path.write_text(before)
-    assert done.returncode == 1 and "1 / 0" in done.stdout
 
 
 LIVE = """

@@ -1,10 +1,14 @@
 """Programs in memory with guards, and that the guards see what they are there for."""
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests import endurance
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -100,3 +104,29 @@ def test_what_once_read_past_its_arrays(seed):
     """Loads left loops that may have no step; a product's memory was never written."""
     found, said = python("-m", "tests.guarded", "1", str(seed))
     assert found.returncode == 0, said
+
+
+# ---- a moment of `python -m tests.endurance`, without jax
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.parametrize("kind, budget", [("freed", 0.1), ("donations", 1),
+                                          ("forks", 1)])  # fmt: skip
+def test_nothing_goes_wrong(kind, budget):
+    count, bad = endurance.KINDS[kind](0, budget)
+    assert not bad, bad
+    assert count > 0
+
+
+def test_what_dies_and_what_is_wrong_is_said():
+    told = []
+    environment = lambda seed: told.append(seed) or {"MINIJIT_TARGET": "no such CPU"}
+    count, bad = endurance.in_processes("ends", 7, 0.1, environment)
+    assert told == [7]
+    assert count == 0
+    assert "seed 7 ends with 1" in bad[0]

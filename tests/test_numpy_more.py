@@ -83,7 +83,6 @@ def test_what_is_not_there_has_the_length_for_its_place():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda: jnp.sum(jnp.ones(3), axis=4), "axis 4 is out of bounds for array of"),
     (lambda: jnp.sum(jnp.ones((3, 3)), axis=(0, 0)), "duplicate value in 'axis'"),
     (lambda: jnp.max(jnp.ones(0)), "zero-size array to reduction operation max"),
     (lambda: jnp.max(jnp.ones(2), where=jnp.ones(2, bool)), "not have an identity"),
@@ -91,11 +90,9 @@ def test_what_is_not_there_has_the_length_for_its_place():
     (lambda: jnp.argmax(jnp.ones(0)), "attempt to get argmax of an empty sequence"),
     (lambda: jnp.concatenate([]), "Need at least one array to concatenate"),
     (lambda: jnp.concatenate([1.0, 2.0]), "Zero-dimensional arrays cannot be concat"),
-    (lambda: jnp.stack([jnp.ones(2), jnp.ones(3)]), "must have the same shape"),
     (lambda: jnp.array([1, None]), "None is not a valid value for jnp.array"),
     (lambda: jnp.array(None), "None is not a valid value for jnp.array"),
     (lambda: jnp.array([[1, 2], [3]]), "inhomogeneous"),
-    (lambda: jnp.broadcast_to(jnp.ones(3), (2,)), "requested type=float32.2."),
     (lambda: jnp.broadcast_shapes((2,), (3,)), "Incompatible shapes for broadcasting"),
     (lambda: jnp.linalg.eigh(jnp.eye(2), UPLO="x"), "UPLO must be one of None, .L."),
     (lambda: jnp.ones(3) @ 1, "matmul input operand 1 must have ndim at least 1"),
@@ -108,7 +105,6 @@ def test_what_is_not_there_has_the_length_for_its_place():
     (lambda: jnp.quantile(jnp.ones(2), 0.5, method="?"), "method can only be"),
     (lambda: jnp.einsum("ij,jk", jnp.ones((2, 3))), "name 2 operands, got 1"),
     (lambda: jnp.einsum("ij", jnp.ones(3)), "has 1 axes, but its subscripts name 2"),
-    (lambda: jnp.einsum("i,i", jnp.ones(2), jnp.ones(3)), "operand 1 .3. does not"),
     (lambda: jnp.einsum("i->ij", jnp.ones(2)), "'j' of the result is in no operand"),
     (lambda: jnp.einsum("i-", jnp.ones((2, 2))), "'-' is not a valid name"),
     (lambda: jnp.triu_indices_from(jnp.ones(3)), "Only 2-D inputs are accepted"),

@@ -11,6 +11,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import dtypes, jit, lax, random, vmap
 from minijit.ops import prng
+from minijit.run.executable import compile_plain
 from minijit.trace.jaxprs.parser import parse_jaxpr
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
@@ -277,16 +278,7 @@ def test_a_lane_draws_outside_jit_what_it_draws_alone(draw):
     assert len(random.normal_sampler.traces) == before
 
 
-def test_derivatives_by_the_bounds():
-    key = random.key(0)
-    u = random.uniform(key, (5,))
-    by_low = mj.jacobian(lambda a: random.uniform(key, (5,), minval=a, maxval=2.0))
-    np.testing.assert_allclose(by_low(0.5), 1 - u, rtol=1e-5)
-    g = mj.grad(lambda s: (s * random.normal(key, (5,))).sum())(2.0)
-    np.testing.assert_allclose(g, random.normal(key, (5,)).sum(), rtol=1e-5)
-
-
-@pytest.mark.chapter(21)  # as for the one below
+@pytest.mark.chapter(21)  # before it, Python drives their loops, for half a minute
 def test_a_gamma_sample_moves_with_its_parameter():
     """So that the share of the distribution below it stays; constant if stopped."""
     key, special = random.key(0), pytest.importorskip("scipy.special")
@@ -303,20 +295,6 @@ def test_a_gamma_sample_moves_with_its_parameter():
     np.testing.assert_allclose(g, random.gamma(key, 2.0), rtol=1e-6)
     total = lambda a: random.dirichlet(key, a).sum()
     np.testing.assert_allclose(mj.grad(total)(np.float32([1, 2, 3])), 0, atol=1e-5)
-
-
-@pytest.mark.chapter(21)  # before it, Python drives their loops, for half a minute
-def test_loops_of_samplers_in_vmap():
-    keys = random.split(random.key(0), 3)
-    rates = jnp.array([0.5, 1.0, 30.0])
-    for draw in (random.gamma, random.poisson):
-        got = mj.vmap(lambda k, a, draw=draw: draw(k, a, (2,)))(keys, rates)
-        pairs = zip(keys, rates, strict=True)
-        want = np.stack([draw(k, a, (2,)) for k, a in pairs])
-        np.testing.assert_allclose(got, want, rtol=2e-5)
-
-
-# ---- What the numbers are like
 
 
 # ---- Errors
@@ -562,3 +540,41 @@ def test_keys_are_close_where_they_are_equal():
     keys = random.split(random.key(0))
     assert jnp.isclose(keys, keys[1]).tolist() == [False, True]
     assert jnp.allclose(keys, keys) and not jnp.allclose(keys, random.key(0))
+
+
+# ---- samplers and networks, compiled: one kernel each, and the same numbers
+
+
+key = random.PRNGKey(5)
+
+samplers = {
+    "bits": lambda k: random.bits(k, (7, 3)),
+    "uint8": lambda k: random.bits(k, (11,), "uint8"),
+    "split": lambda k: random.split(k, 5),
+    "fold_in": lambda k: random.fold_in(k, 3),
+    "uniform": lambda k: random.uniform(k, (40,)),
+    "normal": lambda k: random.normal(k, (5, 6)),
+    "randint": lambda k: random.randint(k, (20,), -3, 17),
+    "bernoulli": lambda k: random.bernoulli(k, 0.3, (20,)),
+    "gumbel": lambda k: random.gumbel(k, (20,)),
+    "truncated_normal": lambda k: random.truncated_normal(k, -1.0, 2.0, (20,)),
+}
+
+
+@pytest.mark.parametrize("name", samplers)
+def test_a_sampler_is_one_kernel(name):
+    """The hash, and what makes a number of it, is one loop over the result."""
+    draw = samplers[name]
+    run = compile_plain(mj.make_jaxpr(draw)(key), name)
+    assert run.kernels == ("kernel_0",) and run.fallbacks == ()
+    np.testing.assert_allclose(run(key)[0], draw(key), rtol=1e-5, atol=1e-6)
+
+
+def test_a_sampler_compiled_by_numba():
+    draw = mj.jit(lambda k: random.normal(k, (300,)))
+    np.testing.assert_allclose(draw(key), random.normal(key, (300,)), 1e-5, 1e-6)
+
+
+def test_stop_gradient_leaves_no_kernel():
+    closed = mj.make_jaxpr(lambda x: lax.stop_gradient(x * 2) + 1)(jnp.ones(5))
+    assert len(compile_plain(closed, "stop").kernels) == 1

@@ -19,11 +19,11 @@ from minijit import lax, nn
 from minijit.compile.decisions import noting
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Const, Load, Reduce, as_index, op
-from minijit.compile.loops.graphs import allowed
+from minijit.compile.loops.graphs import allowed, postorder
 from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.loops.scalars import storage_dtype
 from minijit.compile.loops.statements import (
-    For, Kernel, Store, nested, replaced, statements,
+    For, Kernel, Store, expressions, nested, replaced, statements,
 )
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import choose, cost, lines, recipes
@@ -38,6 +38,7 @@ from minijit.compile.schedule.primitives import (
     Nest, NotAllowed, distribute, flat, independent, joined, reordered,
 )
 from minijit.compile.schedule.recipes import candidates
+from minijit.compile.schedule.vector_loops import in_first_places
 from minijit.compile.simplify.folding import simplify
 from minijit.run.llvm.kernels import KernelText, functions_of
 from minijit.run.llvm.target import vector_bytes
@@ -883,3 +884,67 @@ def test_lanes_that_load_one_by_one_are_no_bargain(dtype):
     ways = choose.ways_of(program, kernel)
     prices = choose.prices_of(program, kernel, ways, Machine.book())
     assert prices["short rows in lanes"] > 2 * prices["short rows written out"]
+
+
+# ---- where extremes stand: two totals in any order, of which one has the other in it
+
+
+rng = np.random.default_rng(4)
+WIDE = 700, 162
+SHAPES = [(WIDE, 1), (WIDE, 0), ((30, 40, 17), 1), ((9, 5), 0), ((31_000,), 0)]
+
+
+def drawn(shape, dtype):
+    """Numbers of which many are equal, zeros of both signs, and NaNs in some rows."""
+    x = rng.integers(-3, 4, shape)
+    if np.dtype(dtype).kind != "f":
+        return abs(x).astype(dtype)
+    x = (x * rng.choice([-1.0, 1.0], shape)).astype(dtype)
+    x.flat[:: 4 * shape[0] + 1] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("name, dtype, shape, axis", [
+    (("argmax", "argmin")[(i + k) % 2], dtype, *at)
+    for i, at in enumerate(SHAPES)
+    for k, dtype in enumerate(["float32", "float16", "int32", "uint8", "bool"])
+])  # fmt: skip
+def test_the_first_of_several(name, dtype, shape, axis):
+    x = drawn(shape, dtype)
+    found = mj.jit(lambda x: getattr(jnp, name)(x, axis))(x)
+    np.testing.assert_array_equal(found, getattr(np, name)(x, axis))
+
+
+def totals_of(f, *args):
+    bodies = [arrange(in_first_places(k.body)) for k in kernels_of(f, *args)]
+    exprs = postorder([e for body in bodies for e in expressions(body)])
+    return [e.op for e in exprs if type(e) is Reduce]
+
+
+@pytest.mark.parametrize("shape, axis", SHAPES)
+def test_no_step_looks_at_what_the_last_one_has_found(shape, axis):
+    x = drawn(shape, "float32")
+    assert not {"argmax", "argmin"} & set(totals_of(lambda x: jnp.argmax(x, axis), x))
+
+
+def test_several_in_one_kernel_and_what_else_is_asked():
+    x = drawn((300, 70), "float32")
+
+    def both(x):
+        i, j = x.argmax(0), (x * 2).argmin(0)
+        return i, j, x.max(0), i - j
+
+    alike(mj.jit(both)(x), both(jnp.asarray(x)))
+
+
+@pytest.mark.parametrize("wide", [100, 20_000])
+def test_a_total_of_which_another_one_is_made_has_a_row_of_its_own(wide):
+    x = rng.standard_normal((50, wide), dtype="float32")
+
+    def spread(x):
+        largest = x.max(0)
+        return jnp.exp(x - largest).sum(0) + largest
+
+    found = mj.jit(spread)(x)
+    wanted = np.exp(x - x.max(0)).sum(0) + x.max(0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
