@@ -86,7 +86,6 @@ def at_most(axis, times):
     return most if most is None or most < MOST else None
 
 
-# chapter 20
 @dataclass(eq=False)
 class Touch:
     """One place in a kernel's statements where an array is read or written."""
@@ -96,6 +95,37 @@ class Touch:
     writes: bool
 
 
+# What costs nothing, or is only a choice.
+free_operations = {"convert", "bitcast", "select", "item"}
+
+
+def let(walk, stmt, done):
+    done.add(stmt.expr)
+
+
+def start(walk, stmt, done):
+    done.add(stmt.reduce)
+
+
+def step(walk, stmt, done):
+    walk.count(stmt.reduce.dtype.kind not in "iub")
+
+
+def uses_of(touches, writes, sweeps):
+    """A `Use` for each array that is read, or written."""
+    by_buffer = defaultdict(list)
+    for touch in touches:
+        if touch.writes == writes:
+            by_buffer[touch.buffer].append(touch.elements)
+    found = []
+    for buffer, sets in by_buffer.items():
+        elements, exact = count(sets, buffer.shape)
+        times = sweeps.get(buffer, 1)
+        found.append(Use(buffer, elements, exact, times, tuple(sets)))
+    return tuple(found)
+
+
+# chapter 20
 @dataclass
 class Walk:
     """A walk over placed statements, in the order in which they run.
@@ -172,22 +202,6 @@ class Walk:
         self.guards = outside
 
 
-# What costs nothing, or is only a choice.
-free_operations = {"convert", "bitcast", "select", "item"}
-
-
-def let(walk, stmt, done):
-    done.add(stmt.expr)
-
-
-def start(walk, stmt, done):
-    done.add(stmt.reduce)
-
-
-def step(walk, stmt, done):
-    walk.count(stmt.reduce.dtype.kind not in "iub")
-
-
 # type of a statement -> function(walk, statement, what is computed already).
 walkers = {
     Let: let,
@@ -197,9 +211,6 @@ walkers = {
     For: Walk.loop,
     If: Walk.choice,
 }
-
-
-# ---- from touches to numbers
 
 
 def own_reads(touches):
@@ -213,20 +224,6 @@ def own_reads(touches):
             continue
         kept.append(touch)
     return kept
-
-
-def uses_of(touches, writes, sweeps):
-    """A `Use` for each array that is read, or written."""
-    by_buffer = defaultdict(list)
-    for touch in touches:
-        if touch.writes == writes:
-            by_buffer[touch.buffer].append(touch.elements)
-    found = []
-    for buffer, sets in by_buffer.items():
-        elements, exact = count(sets, buffer.shape)
-        times = sweeps.get(buffer, 1)
-        found.append(Use(buffer, elements, exact, times, tuple(sets)))
-    return tuple(found)
 
 
 def traffic_of(stmt, constants=()):
