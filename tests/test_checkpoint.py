@@ -149,9 +149,6 @@ def test_a_call_inside_is_looked_into():
     assert count(jaxpr, "dot_general") == 2
 
 
-# ---- the report
-
-
 # ---- a budget
 
 

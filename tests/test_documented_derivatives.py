@@ -22,9 +22,6 @@ points = np.array([[0.2, -1.0, 0.7], [1.5, 0.3, -0.4]], np.float32)
 close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
 
 
-# ---- errors
-
-
 # ---- Jacobians, Hessians, products with them
 
 

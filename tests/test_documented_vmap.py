@@ -143,11 +143,6 @@ def test_errors_of_specifications():
         jnp.vectorize(lambda x: x, signature="()->(),()")(np.ones(2))
 
 
-def test_reductions_over_several_axes():
-    x = array(2, 3, 4)
-    close(jnp.apply_over_axes(jnp.sum, x, [0, -1]), x.sum((0, 2), keepdims=True))
-
-
 # ---- rules of one's own
 
 
