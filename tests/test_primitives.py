@@ -290,21 +290,6 @@ def test_as_jax(jax_lax, call):
 
 
 @pytest.mark.oracle
-def test_mixed_dtypes_as_jax(jax_lax):
-    import jax
-
-    for a, b in itertools.product(all_dtypes, all_dtypes):
-        x, y = np.ones(2, a), np.ones(2, b)
-        for name in ("add", "eq", "bitwise_or"):
-            got = outcome(getattr(lax, name), arr(x), arr(y))
-            try:
-                want = jax.eval_shape(getattr(jax_lax, name), x, y).dtype
-            except TypeError as error:
-                want = type(error)
-            assert (got if isinstance(got, type) else got[1]) == want
-
-
-@pytest.mark.oracle
 @pytest.mark.parametrize("source", all_dtypes, ids=str)
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 def test_conversions_as_jax(jax_lax, source):
