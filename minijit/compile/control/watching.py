@@ -13,9 +13,11 @@ from contextlib import contextmanager
 
 from ...transform.control_flow import steps as loop_steps
 from ...transform.control_flow.while_and_scan import scan_p
+from ..loops.contents import counted
 from ..loops.expressions import Axis, Const, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.statements import Fail, For, Kernel
+from ..schedule.nests import count_of
 from ..settings import config
 from .obstacles import programs_of
 
@@ -45,19 +47,11 @@ def work_of_step(step):
 
 def work_of_statements(body):
     """About how many operations statements take, those in loops for each step."""
-    work = 0
-    for stmt in body:
-        for expr in postorder(stmt.uses()):
-            work += extent_of(expr.axes) if type(expr) is Reduce else 1
-        steps = extent_of([stmt.axis]) if isinstance(stmt, For) else 1
-        work += steps * sum(map(work_of_statements, stmt.bodies()))
-    return work
-
-
-def extent_of(axes):
-    """How many steps loops over some axes take, as far as it is known."""
-    extents = [axis.extent for axis in axes if isinstance(axis, Axis)]
-    return math.prod(n for n in extents if isinstance(n, int))
+    return sum(
+        times * (count_of(e.axes) if type(e) is Reduce else 1)
+        for stmt, times in counted(body)
+        for e in postorder(stmt.uses())
+    )
 
 
 # ---- steps that are counted, and steps between looks

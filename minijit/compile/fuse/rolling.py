@@ -103,7 +103,7 @@ def fewest_alive(jaxpr, start, period):
 def repeats(eqns, i, period, made):
     """Whether an equation does with its operands what one a period before did."""
     eqn, before = eqns[i], eqns[i - period]
-    if has_effect(eqn) or len(eqn.invars) != len(before.invars):
+    if has_effect(eqn):
         return False
     for x, y in zip(eqn.invars, before.invars, strict=True):
         known = {x, y} <= made.keys()
@@ -207,8 +207,6 @@ def values_before(first, later, new):
       {variable of the round before `later`: what the first uses}, or None if `first` is
       no such round.
     """
-    if len(first) != len(later):
-        return None
     found, own = {}, {}
     for eqn, now in zip(first, later, strict=True):
         alike = eqn.primitive is now.primitive and len(eqn.invars) == len(now.invars)
