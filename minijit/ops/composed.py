@@ -39,12 +39,13 @@ same rules: `of_large`.
 
 import math
 import time
+from collections import defaultdict
 from functools import partial
 
 import numpy as np
 
 from ..trace import dtypes, primitives as prim, slicing
-from ..trace.api.calls import ELEMENTS, MANY, passing
+from ..trace.api.calls import ELEMENTS, MANY, is_large_shape, passing
 from ..trace.arguments import TraceInfo, function_source
 from ..trace.array import ArrayImpl, ShapedArray, array_classes, known_aval, to_numpy
 from ..trace.base.config import config
@@ -54,7 +55,7 @@ from ..trace.core import Array, BottomTrace, Primitive, Tracer, current
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Literal, Var, last_uses
 from ..trace.jit.jit import executors, jit_p
 from ..trace.jit.stores import Table
-from ..trace.numpy_values import quietly
+from ..trace.numpy_values import quiet, quietly
 from ..trace.plans import LARGE, has_numpy_dtype, is_large, plan_for, size_of
 from ..trace.remembered import is_plain
 from ..trace.trees.pytree import tree_flatten
@@ -81,8 +82,9 @@ CALL, RECORD = 4, 100
 PROGRAM, EQUATION = 5_000_000, 1_000_000
 # What `Composed.calls` says of what it does not have.
 UNKNOWN = object()
-# For how many kinds of arguments is known what became of a function.
-LIMIT = 256
+# For how many kinds of arguments is known what became of a function; and how many may
+# be looked up of one that takes few steps: numbers may be others at each call.
+LIMIT, KINDS = 256, 32
 
 
 class Composed:
@@ -93,16 +95,16 @@ class Composed:
       label: its name for users: "jnp.interp".
       calls: {what a call was given: the steps it took so far; what computes it; or
         None, if it stays as it is}.
-      is_composed: whether the last call took many steps.  One that takes few would take
-        about as long as it takes to look it up: then the wrapper asks only here if an
-        array is large.
+      is_composed: whether the last call took many steps, or there are few kinds of
+        calls.  Otherwise looking them up takes longer than it saves, and the wrapper
+        asks only here if an array is large.
     """
 
     def __init__(self, function, wrapper, label):
         self.function, self.wrapper, self.label = function, wrapper, label
         self.calls, self.is_composed = Table(), True
 
-    def __call__(self, args, kwargs, is_large):
+    def __call__(self, args, kwargs):
         flags, trace = config.plain_key, current.trace
         transformed = type(trace) is not BottomTrace
         plain = flags is not None and not overrides.values
@@ -119,11 +121,16 @@ class Composed:
                 known = self.call_for(args, kwargs, arrays)
                 self.keep(key, known)
             return known(arrays) if known else self.function(*args, **kwargs)
-        if known is UNKNOWN:
-            known = self.known_at_once(args, kwargs, arrays) if is_large else 0
-            self.keep(key, known)
         if type(known) is Recorded:
             return known(arrays)
+        if known is UNKNOWN:
+            shapes = (x for x in (*args, *kwargs.values()) if type(x) is tuple)
+            large = any(x._value.size >= LARGE for x in arrays)
+            large = large or any(map(is_large_shape, shapes))
+            known = self.known_at_once(args, kwargs, arrays) if large else 0
+            self.keep(key, known)
+            if type(known) is Recorded:
+                return known(arrays)
         before = bottom.steps
         result = self.function(*args, **kwargs)
         steps = bottom.steps - before
@@ -131,8 +138,8 @@ class Composed:
         if type(result) is ArrayImpl:
             sizes.append(size_of(result.aval))
         work = steps * (1 + max(sizes, default=0) // ELEMENTS)
-        self.is_composed = work >= MANY
-        if known is not None and self.is_composed:
+        self.is_composed = work >= MANY or len(self.calls) < KINDS
+        if known is not None and self.is_composed and steps:
             known += CALL + work
             if known >= RECORD:
                 known = self.known_by_now(args, kwargs, arrays, result)
@@ -242,7 +249,8 @@ def in_parts(closed, program, calls):
 def earned(closed, program):
     """What computes a closed jaxpr that is exact."""
     run, eqns = by_numpy(closed, True), closed.jaxpr.eqns
-    if config.fast_math or all(map(is_view, eqns)):
+    small = [e for e in eqns if not is_large(e.primitive, types_of(e))]
+    if config.fast_math or len(eqns) == len(small) == 1 or all(map(is_view, eqns)):
         return run
     return Earned(run, lambda: program(closed), len(eqns))
 
@@ -275,55 +283,56 @@ def in_two(closed):
 def by_numpy(closed, calls):
     """A function of arrays that evaluates equation after equation, each by its plan.
 
-    What depends on no argument is evaluated here, once.  None if one equation calls a
-    program, which has digits of its own, unless `calls` says that it may.
+    It is a text: of the mean of five numbers, for example,
+
+        def run(v0):
+            v1 = asarray(f0(v0), d0, "C")
+            del v0
+            v2 = asarray(f1(v1, v3), d1, "C")
+            del v1
+            return [v2]
+
+    What depends on no argument, as v3, is evaluated here, once.  None if one equation
+    calls a program, which has digits of its own, unless `calls` says that it may.
     """
-    jaxpr, steps = closed.jaxpr, []
-    consts = map(to_numpy, closed.consts)
-    known = dict(zip(jaxpr.constvars, consts, strict=True))
+    jaxpr, lines, planned = closed.jaxpr, [], 0
+    names: dict = defaultdict(lambda: f"v{len(names)}")
+    known = {"asarray": np.asarray}
+    for x, value in zip(jaxpr.constvars, closed.consts, strict=True):
+        known[names[x]] = to_numpy(value)
+    given, last = ", ".join([names[x] for x in jaxpr.invars]), last_uses(jaxpr)
     atoms = [x for eqn in jaxpr.eqns for x in eqn.invars]
-    known |= {x: x.val for x in (*atoms, *jaxpr.outvars) if isinstance(x, Literal)}
-    last = last_uses(jaxpr)
+    known |= {names[x]: x.val for x in (*atoms, *jaxpr.outvars) if type(x) is Literal}
     for i, eqn in enumerate(jaxpr.eqns):
         primitive, params = eqn.primitive, eqn.params
         plan = plan_for(primitive, tuple(x.aval for x in eqn.invars), params)
+        args, results = ([names[x] for x in side] for side in (eqn.invars, eqn.outvars))
+        call = f"f{i}({', '.join(args)})"
         if plan is None or primitive.multiple_results:
             if any(bodies(params.values())) and not calls:
                 return None
-            function, dtype = by_binding(eqn), None
+            known[f"f{i}"] = by_binding(eqn)
+            lines.append(f"[{', '.join(results)}] = {call}")
         else:
-            function, dtype = partial(plan[1], **params), plan[2]
-        step = function, dtype, eqn.invars, eqn.outvars
-        if dtype is not None and all(x in known for x in eqn.invars):
-            quietly(evaluate, [(*step, ())], known)
-        else:
-            steps.append((*step, last[i]))
-    planned = sum(dtype is not None for _, dtype, *_ in steps)
-    avals = list(map(known_type, closed.out_avals))
-
-    def values(given):
-        values = known | dict(zip(jaxpr.invars, given, strict=True))
-        evaluate(steps, values)
-        return [values[x] for x in jaxpr.outvars]
+            known |= {f"f{i}": partial(plan[1], **params), f"d{i}": plan[2]}
+            line, planned = f'{results[0]} = asarray({call}, d{i}, "C")', planned + 1
+            if known.keys() >= {*args}:
+                quietly(exec, line, known)
+                continue
+            lines.append(line)
+        unused = {names[x] for x in last[i]} - known.keys()
+        lines += [f"del {', '.join(sorted(unused))}"] if unused else []
+    lines.append(f"return [{', '.join([names[x] for x in jaxpr.outvars])}]")
+    text = "\n    ".join([f"def run({given}):", *lines])
+    exec(compile(text, __file__, "exec"), known)  # Its errors are ours.
+    values, avals = known.pop("run"), list(map(known_type, closed.out_avals))
 
     def run(*arrays):
         bottom.steps += planned
-        results = quietly(values, list(map(to_numpy, arrays)))
+        results = quiet.copy().run(values, *map(to_numpy, arrays))
         return list(map(ArrayImpl, results, avals))
 
     return run
-
-
-def evaluate(steps, values):
-    """Add the results of steps to {variable: value}, and drop what has been used."""
-    for function, dtype, invars, outvars, unused in steps:
-        result = function(*[values[x] for x in invars])
-        if dtype is None:
-            values.update(zip(outvars, result, strict=True))
-        else:
-            values[outvars[0]] = np.asarray(result, dtype, "C")
-        for x in unused:
-            del values[x]
 
 
 def by_binding(eqn):

@@ -81,9 +81,14 @@ eval_rules |= on_wide({asinh_p: np.arcsinh, acosh_p: np.arccosh, atanh_p: np.arc
 eval_rules |= on_wide({logistic_p: logistic_value, cbrt_p: np.cbrt})
 eval_rules |= on_wide({rsqrt_p: lambda x: values.reciprocal(np.sqrt(x))})
 eval_rules |= on_wide({square_p: lambda x: x * x})
-# Where NumPy asks the machine number by number, it takes as long as for four sums.
+# Where NumPy asks the machine number by number, it takes as long as for four sums; and
+# so do complex numbers, of which most functions are several real ones.
 worth |= dict.fromkeys(
     (*curves, atan2_p, cbrt_p, lax.pow_p), lambda aval: 4 * size_of(aval)
+)
+worth |= dict.fromkeys(
+    (lax.exp_p, lax.log_p, lax.sin_p, lax.cos_p, lax.tanh_p),
+    lambda aval: size_of(aval) * (4 if aval.dtype.kind == "c" else 1),
 )
 
 exp2 = of_one(exp2_p, "2**x, elementwise, of floats or complex numbers.")

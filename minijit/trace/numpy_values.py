@@ -581,8 +581,8 @@ def product_of_types(args, params):
 
 def laid_out(x, dtype, order, shape):
     """A function that gives arrays like `x` a dtype, an order of axes, and a shape."""
-    if (x.dtype, x.shape, sorted(order)) == (dtype, shape, list(order)):
-        return np.asarray
+    if x.dtype == dtype and sorted(order) == list(order):
+        return np.asarray if x.shape == shape else lambda x: x.reshape(shape)
     return lambda x: x.astype(dtype, copy=False).transpose(order).reshape(shape)
 
 

@@ -69,30 +69,31 @@ def explaining(function, label, results=False, made_by=None):
             where = kwargs.pop("out_sharding") if label in placed else None
         try:
             # Looked up without a call: this is on the way of each operation.
-            most, is_large = 0, False
-            for x in (*args, *kwargs.values()) if kwargs else args:
-                if type(x) is ArrayImpl and x._value is not None:
-                    most = x._value.size if x._value.size > most else most
-                elif type(x) is tuple:
-                    is_large = is_large or is_large_shape(x)
-            is_large = is_large or most >= LARGE
-            trace = current.trace
-            at_once = is_large
-            if type(trace) is not BottomTrace and composed_calls:
-                at_once = is_large or composed_calls["recorded by"](trace) is None
-            if at_once and composed is None and ours and composed_calls:
-                composed = composed_calls["when repeated"](function, call, label)
-            if composed is not None and (at_once or composed.is_composed):
-                result = composed(args, kwargs, is_large)
+            asked = composed is not None and composed.is_composed
+            if not asked:
+                most, is_large = 0, False
+                for x in (*args, *kwargs.values()) if kwargs else args:
+                    if type(x) is ArrayImpl and x._value is not None:
+                        most = x._value.size if x._value.size > most else most
+                    elif type(x) is tuple:
+                        is_large = is_large or is_large_shape(x)
+                trace = current.trace
+                asked = is_large or most >= LARGE
+                if type(trace) is not BottomTrace and composed_calls:
+                    asked = asked or composed_calls["recorded by"](trace) is None
+                if asked and composed is None and ours and composed_calls:
+                    composed = composed_calls["when repeated"](function, call, label)
+            if asked and composed is not None:
+                result = composed(args, kwargs)
             else:
                 before = bottom.steps
                 result = function(*args, **kwargs)
                 if type(result) is ArrayImpl and result._value.size > most:
                     most = result._value.size
                 work = (bottom.steps - before) * (1 + most // ELEMENTS)
-                if work >= MANY and ours and composed_calls:
-                    make = composed_calls["when repeated"]
-                    composed = composed or make(function, call, label)
+                if work and composed is None and ours and composed_calls:
+                    composed = composed_calls["when repeated"](function, call, label)
+                elif work >= MANY and composed is not None:
                     composed.is_composed = True
             if where is not None:
                 result = placed[label](result, where)
@@ -126,10 +127,10 @@ def is_large_shape(x):
     return math.prod(n for n in x if type(n) is int) >= LARGE
 
 
-# How many primitives make a function a composed one, if its arrays are small, and with
-# how many elements a primitive counts as one more.  If there is something: what calls
-# the function from then on, of (function, its wrapper, label) a function of (args,
-# kwargs, whether something is large); and which trace around a trace records.
+# With how many primitives a call is always looked up, be there ever so many kinds, and
+# with how many elements a primitive counts as one more.  If there is something: what
+# calls a function that evaluates primitives, of (function, its wrapper, label) a
+# function of (args, kwargs); and which trace around a trace records.
 MANY, ELEMENTS = 2, 4000
 composed_calls: dict = {}
 # The code of what only passes a call on.
