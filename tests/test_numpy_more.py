@@ -1,6 +1,7 @@
 """What a table of calls does not show: errors, 64 bits, protocols, einsum's plan."""
 
 import io
+from collections import deque
 from functools import partial
 
 import numpy as np
@@ -154,10 +155,22 @@ class HasArray:
         return np.arange(3.0)
 
 
-@pytest.mark.parametrize("thing", [HasJaxArray(), HasArray(), memoryview(b"\0\1\2")])
+class LikeAnImage:
+    """What Pillow's images have."""
+
+    data = np.arange(3)
+    __array_interface__ = data.__array_interface__
+
+
+things = [HasJaxArray(), HasArray(), LikeAnImage(), deque([0, 1, 2])]
+
+
+@pytest.mark.parametrize("thing", [*things, memoryview(b"\0\1\2")])
 def test_array_takes_what_speaks_a_protocol(thing):
     assert jnp.array(thing).tolist() == [0, 1, 2]
+    assert jnp.array([thing, thing]).tolist() == [[0, 1, 2]] * 2
     assert jnp.asarray(thing, dtype="int8").dtype == np.int8
+    refused(TypeError, "Unexpected input type for array", jnp.array, {0, 1})
 
 
 def test_functions_and_operators_take_what_has_jax_array():

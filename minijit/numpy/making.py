@@ -70,7 +70,10 @@ def from_parts(object, dtype):
     if builtins.any(leaf is None for leaf in leaves):
         raise ValueError("None is not a valid value for jnp.array")
     if dtype is None:
-        dtype = dtypes.lattice_result_type(*(leaves or [0.0]))[0]
+        try:
+            dtype = dtypes.lattice_result_type(*(leaves or [0.0]))[0]
+        except TypeError:  # a part whose type only NumPy knows
+            dtype = dtypes.lattice_result_type(*map(as_buffer, leaves))[0]
     if builtins.any(isinstance(leaf, Tracer) for leaf in leaves) or isinstance(
         dtype, dtypes.ExtendedDtype
     ):
@@ -126,18 +129,16 @@ def as_known(x):
 
 
 def as_buffer(object):
-    """A number as it is; what speaks a protocol (buffer, `__array__`) through NumPy."""
-    if dtypes.is_python_scalar(object) or isinstance(object, (np.ndarray, np.generic)):
+    """A number or array as it is; anything else as NumPy reads it, which knows many
+    protocols: buffers, `__array__`, `__array_interface__` (images), sequences."""
+    if isinstance(object, (bool, int, float, complex, np.ndarray, np.generic, Array)):
         return object
-    if hasattr(object, "__array__") or isinstance(object, (int, float, complex)):
-        return np.asarray(object)
-    if hasattr(object, "__dlpack__"):
+    if hasattr(object, "__dlpack__") and not hasattr(object, "__array__"):
         return np.from_dlpack(object)
-    try:
-        return np.asarray(memoryview(object))
-    except TypeError:
-        kind = f"Unexpected input type for array: {type(object)}"
-        raise TypeError(kind) from None
+    x = np.asarray(object)
+    if x.dtype == np.dtype("O"):
+        raise TypeError(f"Unexpected input type for array: {type(object)}")
+    return x
 
 
 def asarray(
