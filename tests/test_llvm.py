@@ -823,6 +823,18 @@ def test_llvm_looks_for_no_vectors_of_what_is_moved_far():
 
 
 @pytest.mark.chapter(24)
+def test_lanes_store_at_the_same_place_of_two_arrays():
+    """LLVM looked for their vectors: it took them for twice the same place."""
+    x = rng.normal(size=(500, 5)).astype("f4")
+    f = lambda x: (x * x.sum(1, keepdims=True), x - x.max(1, keepdims=True))
+    lanes = mj.schedule(f, "short rows in lanes")
+    text, = lanes.lower(x).compile().executable.loaded.kernels
+    assert text.vectors
+    for got, want in zip(lanes(x), f(x), strict=True):
+        np.testing.assert_allclose(got, want, 1e-5, 1e-6)
+
+
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("rows, vectors", [(1, True), (100, False)])
 def test_llvm_looks_for_no_vectors_of_what_seldom_runs(rows, vectors):
     # A few shares of a long total are added up at the end of many a kernel.

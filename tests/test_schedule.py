@@ -18,6 +18,7 @@ import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.decisions import noting
 from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.contents import totals_in
 from minijit.compile.loops.expressions import Axis, Const, Load, Reduce, as_index, op
 from minijit.compile.loops.graphs import allowed, postorder
 from minijit.compile.loops.kernel_buffers import local_buffers
@@ -38,6 +39,7 @@ from minijit.compile.schedule.primitives import (
     Nest, NotAllowed, distribute, flat, independent, joined, reordered,
 )
 from minijit.compile.schedule.recipes import candidates
+from minijit.compile.schedule.weights import weight
 from minijit.compile.schedule.vector_loops import in_first_places
 from minijit.compile.simplify.folding import simplify
 from minijit.run.llvm.kernels import KernelText, functions_of
@@ -235,6 +237,19 @@ def test_the_ledger_has_the_rejected_with_their_prices():
     decision, = (d for d in program.decisions if d.rule == "schedule")
     assert "short rows written out" in decision.numbers
     assert "distribute" not in decision.numbers
+
+
+def test_integers_of_64_bits_are_computed_and_fill_registers_sooner():
+    """An element and its place are one such integer, and no index: 16 of them, written
+    out five times, took twice as long as loops, and twenty times as long to compile."""
+    program = program_of(lambda x: lax.top_k(x, 5)[1], (of(640, 16),))
+    kernel, = program.kernels
+    assert not list(recipes.short_rows(kernel.body))
+    words = [e for total in totals_in(kernel.body) for e in total.bodies]
+    assert {e.dtype.name for e in words} == {"int64"}
+    assert max(weight(e)[0] for e in words) == 1
+    assert weight(op("add", Axis(5), op("mul", Axis(3), as_index(7))))[0] == 0
+    assert choose.choice(program, kernel, Machine.book()).recipe == "distribute"
 
 
 def two_maxima():

@@ -62,6 +62,7 @@ class Loop:
 
     Attributes:
       words, slow, calls: instructions, slow ones, calls of the C library.
+      wide: bytes of the widest number that is computed.
       places: the `Access`es of a step; inner: the loops in it.
       totals: {Reduce that goes on from step to step: instructions that wait for it}.
       live, taken: how many accumulators there are, and how often one goes on.
@@ -73,6 +74,7 @@ class Loop:
     words: float = 0.0
     slow: float = 0.0
     calls: float = 0.0
+    wide: int = 1
     places: set = field(default_factory=set)
     inner: list = field(default_factory=list)
     totals: dict = field(default_factory=dict)
@@ -91,7 +93,7 @@ class Loop:
         """Bytes of the widest number; 16-bit floats are computed with in 32 bits."""
         sizes = {a.buffer.dtype: a.size for a in self.places}
         wide = (wide_dtype(d).itemsize for d in sizes if self.words)
-        return max((*sizes.values(), *wide), default=1)
+        return max((self.wide, *sizes.values(), *wide))
 
     @functools.cached_property
     def axes(self):
@@ -110,7 +112,7 @@ class Loop:
         for name in ("words", "slow", "calls", "taken"):
             there = getattr(self, name) + times * getattr(other, name)
             setattr(self, name, there)
-        self.live = max(self.live, other.live)
+        self.live, self.wide = max(self.live, other.live), max(self.wide, other.wide)
 
 
 class Reader:
@@ -140,6 +142,8 @@ class Reader:
                 words, slow, calls = weight(e)
                 loop.words, loop.slow = loop.words + words, loop.slow + slow
                 loop.calls += calls
+                if words and e.dtype.itemsize > loop.wide:
+                    loop.wide = e.dtype.itemsize
             self.statement(loop, stmt, named)
         return loop
 

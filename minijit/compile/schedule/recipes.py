@@ -28,7 +28,7 @@ from .vector_loops import cut_at, in_first_places
 
 # Rows and totals of at most so many steps are written out.  (A register of bytes.)
 SHORT = 16
-# At most so many operations: more would spill from any registers there are.
+# At most so many operations of 32 bits: more would spill from any registers there are.
 MOST = 400
 # What is put together of more parts is stored part by part already.
 PARTS = 8
@@ -237,7 +237,8 @@ def short_rows(body):
     works = totals_in(inside) or any(isinstance(s, For) for s in inside)
     if not loops or not works or loops[-1].axis.extent < SHORT or is_vector(inside):
         return
-    if not (stores := flat(inside, SHORT, MOST)):
+    widest = max((e.dtype.itemsize for e in totals_in(inside)), default=4)
+    if not (stores := flat(inside, SHORT, 4 * MOST // max(widest, 4))):
         return
     axis = loops[-1].axis
     around = [loop.axis for loop in loops[:-1]]

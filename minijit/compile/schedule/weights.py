@@ -5,7 +5,7 @@
 
 from ..loops.expressions import Op
 from ..loops.graphs import postorder
-from ..loops.scalars import INDEX, is_half
+from ..loops.scalars import INDEX, dtype_bounds, is_half
 from ..numbers.scalar_forms import form_of, plain_name, scalar_form
 
 # Operations that are several instructions; of slow ones the machine knows how many.
@@ -26,7 +26,9 @@ def words_of(name, dtype):
 
 def weight(expr):
     """(instructions, slow ones, calls) of an operation; of a form, all in it."""
-    if type(expr) is not Op or expr.dtype == INDEX or expr.name == "item":
+    # An index that cannot overflow is part of an address; other integers are computed.
+    index = expr.dtype == INDEX and expr.bounds != dtype_bounds(INDEX)
+    if type(expr) is not Op or index or expr.name == "item":
         return 0.0, 0.0, 0.0
     name, dtypes = plain_name(expr), tuple(a.dtype for a in expr.args)
     if name == "convert" and any(map(is_half, (*dtypes, expr.dtype))):

@@ -125,10 +125,11 @@ def each_place_once(loop):
             row, column = fixed_and_not(access)
             apart = any(loop.axis in i.free for i in row if i)
             adds = access is stmt and stmt.combine
-            if (row, column) in done or not apart or adds:
+            if (access.buffer, row, column) in done or not apart or adds:
                 return False
             rows[access.buffer].add(row)
-        done.update(fixed_and_not(s) for s in stores if not follows(s, loop.axis))
+        alone = (s for s in stores if not follows(s, loop.axis))
+        done.update((s.buffer, *fixed_and_not(s)) for s in alone)
     return all(len(found) == 1 for found in rows.values())
 
 
