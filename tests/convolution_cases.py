@@ -1,24 +1,21 @@
 """Random convolutions, and a check of what the compiler makes of a function."""
 
+from functools import partial
+
 import ir_interpreter
 import numpy as np
 from harness import alike, program_of
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax
+from tests.bench import bench_products
+from tests.bench.bench_products import NCHW as NCHW, NHWC as NHWC
 
-NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
+convolve = partial(bench_products.convolve, mj)
 
 
 def numbers(rng, *shape):
     return rng.integers(-4, 5, shape).astype("f4")
-
-
-def convolve(names=NHWC, strides=(1, 1), padding="SAME", **params):
-    return lambda x, w: lax.conv_general_dilated(
-        x, w, strides, padding, dimension_numbers=names, **params
-    )
 
 
 def check(f, *args, place=lambda body: body):

@@ -28,6 +28,7 @@ from minijit.trace.base.config import config
 from minijit.trace.numpy_values import real_part
 from minijit.tree_util import tree_leaves
 from tests import random_memory, test_cuda_graphs
+from tests.bench.bench_products import convolve
 from tests.test_cuda_graphs import numbers
 
 # How often a call is timed, and how many calls are one measurement.
@@ -37,22 +38,6 @@ DRAWN = 100
 
 
 # ---- programs, as functions of a library: minijit, or jax
-
-
-def softmax(lib):
-    def f(x):
-        e = lib.numpy.exp(x - x.max(1, keepdims=True))
-        return e / e.sum(1, keepdims=True)
-
-    return f
-
-
-def layer_norm(lib):
-    def f(x):
-        x = x - x.mean(1, keepdims=True)
-        return x / lib.numpy.sqrt((x * x).mean(1, keepdims=True) + 1e-5)
-
-    return f
 
 
 def network(lib):
@@ -75,13 +60,6 @@ def recurrence(lib):
         return lib.lax.scan(step, lib.numpy.zeros(x.shape[1]), (decay, x))[1]
 
     return f
-
-
-def convolution(lib):
-    dims = ("NHWC", "HWIO", "NHWC")
-    return lambda x, w: lib.lax.conv_general_dilated(
-        x, w, (1, 1), "SAME", dimension_numbers=dims
-    )
 
 
 def collatz(lib):
@@ -117,11 +95,11 @@ def programs(n):
         ("transpose", lambda lib: lambda x: x.T + 1, (x,), once),
         ("sum of rows", lambda lib: lambda x: x.sum(1), (x,), x.nbytes),
         ("sum of columns", lambda lib: lambda x: x.sum(0), (x,), x.nbytes),
-        ("softmax", softmax, (x,), once),
-        ("layer norm", layer_norm, (x,), once),
+        ("softmax", lambda lib: lib.nn.softmax, (x,), once),
+        ("layer norm", lambda lib: lib.nn.standardize, (x,), once),
         ("digits step", network, (weights(n, n), x, labels), None),
         ("scan", recurrence, (1 / (1 + np.exp(-x)), x), 3 * x.nbytes),
-        ("convolution", convolution, (pictures, numbers(3, 3, 8, 8)), None),
+        ("convolution", convolve, (pictures, numbers(3, 3, 8, 8)), None),
         ("while", collatz, (np.arange(1, n + 1),), None),
         ("product", lambda lib: lambda x, y: x @ y, (x, x), None),
         ("x y.T", lambda lib: lambda x, y: x @ y.T, (x, x), None),

@@ -9,7 +9,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from harness import refused
 
 import minijit
 import minijit.numpy as jnp
@@ -29,6 +28,7 @@ from minijit.run.cuda.stub import stub_driver
 from minijit.run.report.environment import version_of
 from minijit.trace.base.config import config
 from minijit.tree_util import tree_leaves
+from tests.harness import refused
 
 pytestmark = pytest.mark.chapter(27)
 

@@ -405,13 +405,13 @@ def test_ci_types_the_readmes_commands_in_order(tmp_path, fails):
 
 
 def test_another_librarys_tests_are_not_taken_for_ours(tmp_path):
-    """Some libraries install a package `tests`."""
+    """Some libraries install a package `tests`; scripts here find theirs alone."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/__init__.py").write_text("raise ImportError('not ours')")
     env = os.environ | {"PYTHONPATH": str(tmp_path)}
-    run = [sys.executable, "-c", "import tests.moments as m; print(m.__file__)"]
+    run = [sys.executable, "-c", "import tests.gpu as m; print(m.__file__)"]
     done = subprocess.run(run, cwd=root, env=env, capture_output=True, text=True)
-    assert done.stdout.strip() == str(root / "tests/moments.py"), done.stderr
+    assert done.stdout.strip() == str(root / "tests/gpu.py"), done.stderr
 
 
 def test_plain_pytest_covers_the_tests_and_the_book():
