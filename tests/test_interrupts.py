@@ -154,6 +154,19 @@ def test_a_long_scan_looks(reverse):
             run(jnp.float32(1))
 
 
+@pytest.mark.chapter(25)
+@pytest.mark.parametrize("cores", [1, 3])
+def test_blocks_that_cores_share_all_stop(cores):
+    x = jnp.ones(1 << 18)
+    f = mj.jit(lambda x: lax.fori_loop(0, FOR_EVER, lambda i, c: c * 0.5 + 1, x))
+    with config.override("cpu_threads", cores):
+        run = f.lower(x).compile()
+        assert "call void @minijit_share(" in run.executable.texts["llvm"]()
+        for _ in range(2):
+            with pytest.raises(Alarm), alarms(raise_alarm, 0.05):
+                run(x)
+
+
 def test_parts_of_a_scan_are_the_whole_scan():
     """Forward and backward, with a length that is known and one that is not."""
 

@@ -1,4 +1,4 @@
-"""Long products in native loops, in parts: the same bits, whoever computes them."""
+"""Long work in native loops, in parts: the same bits, whoever computes them."""
 
 import os
 from functools import partial
@@ -119,6 +119,68 @@ def test_only_long_products_are_divided():
     calls = [s for s in statements(region_of(f, large, large).body)]
     assert sum(isinstance(s, Call) for s in calls) == 1
     assert text.buffers and all(isinstance(b, Buffer) for b in text.buffers)
+
+
+def heat(u):
+    near = sum(jnp.roll(u, k, axis) for k in (1, -1) for axis in (0, 1))
+    return u + 0.1 * (near - 4 * u)
+
+
+def many_steps(step, x, n=20):
+    return lax.fori_loop(0, n, step, x)
+
+
+# name -> a function of an array, some of whose nests are shared
+nests = {
+    "stencil": lambda x: many_steps(lambda i, u: heat(u), x),
+    "number of the step": lambda x: many_steps(lambda i, u: heat(u) * 0.1 * i, x),
+    "carried number": lambda x: many_steps(
+        lambda i, c: (heat(c[0]) * c[1], c[1] * 0.9), (x, 1.0)
+    ),
+    "rows": lambda x: many_steps(lambda i, u: u - u.mean(1, keepdims=True) + x[0], x),
+    "blocks of lanes": lambda x: many_steps(
+        lambda i, z: z * z + 0.1, jnp.tile(x.ravel() * 0.01, 300)
+    ),
+    "complex blocks": lambda x: many_steps(
+        lambda i, z: z * z + 0.1, lax.complex(*[jnp.tile(x.ravel() * 0.01, 99)] * 2)
+    ),
+    "while": lambda x: lax.while_loop(
+        lambda c: c[0] < 5, lambda c: (c[0] + 1, heat(c[1])), (0, x)
+    ),
+    "branch": lambda x: many_steps(
+        lambda i, u: lax.cond(i % 2 == 0, heat, jnp.cos, u), x
+    ),
+    "rows given": lambda x: lax.scan(lambda c, r: (c + r.sum(), x * c), 0.0, x),
+    "gradient": mj.grad(
+        lambda x: many_steps(lambda i, u: jnp.sin(u) + heat(u), x).sum()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", nests)
+def test_long_nests_have_the_same_bits_on_all_cores(name, always):
+    function = nests[name]
+    x, f = numbers(70, 50), mj.jit(function)
+    results = []
+    for cores in (1, 2, 3):
+        with config.override("cpu_threads", cores):
+            results.append([y.tobytes() for y in mj.tree.leaves(f(x))])
+    assert results[0] == results[1] == results[2]
+    want = mj.tree.leaves(mj.jit(function, backend="eval")(x))
+    for y, wanted in zip(mj.tree.leaves(f(x)), want, strict=True):
+        np.testing.assert_allclose(y, wanted, 1e-3, 1e-4)
+    text = f.lower(x).compile().executable.texts["llvm"]()
+    assert "call void @minijit_share(" in text
+
+
+def test_nests_that_cores_cannot_share(always):
+    """A total, and steps that need the ones before."""
+    for f in (
+        lambda x: many_steps(lambda i, c: c + (x * c).sum(), 0.1),
+        lambda x: many_steps(lambda i, u: jnp.cumsum(u * i * 0.01), x[0]),
+    ):
+        text = mj.jit(f).lower(numbers(70, 50)).compile().executable.texts["llvm"]()
+        assert "@minijit_share(" not in text
 
 
 def test_one_thread_asks_for_no_worker(always, monkeypatch):

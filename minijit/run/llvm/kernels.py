@@ -54,14 +54,20 @@ class KernelText:
         self.finish(writer, body, names, "void")
 
     @staticmethod
-    def walk(writer, body, names):
-        """Write the statements; what is the kernel's own is on the stack."""
+    def walk(writer, body, names, values=()):
+        """Write the statements; what is the kernel's own is on the stack.
+
+        Args:
+          values: {expression: its value} of what has been computed before.
+        """
         writer.pointers = {b: f"%{name}" for b, name in names.items()}
         writer.read_only = names.keys() - stored_in(body)
         for buffer in local_buffers(body):
             if buffer not in names:
                 writer.on_stack(buffer)
-        MemoryWalker(writer).block(body)
+        walker = MemoryWalker(writer)
+        walker.values.update(values)
+        walker.block(body)
 
     @staticmethod
     def launch(function):

@@ -1,15 +1,17 @@
-"""Long products in native loops, in parts: the loop takes some, and workers the others.
+"""Long work in native loops, in parts: the loop takes some, and workers the others.
 
     call void @shared_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr %team)
 
-A region is one function of one thread.  Where it comes to a long product it makes a job
-of it, as `workers.py` says, and goes on when all parts are done.  How many workers
-may help, and where their boxes are, the region is told in each call by a list of
-numbers, its *team*.  Where there are none, the product is a plain call.
+A region is one function of one thread.  Where it comes to a long product, or to a long
+nest of loops that is no step of another one, it makes a job of it, as `workers.py`
+says, and goes on when all parts are done.  How many workers may help, and where their
+boxes are, the region is told in each call by a list of numbers, its *team*.  Where
+there are none, the product is a plain call.
 
-A part has some rows or some columns of the result, and all terms of their sums.  So the
-results have the same bits, whatever the number of threads.  A worker that is busy takes
-no part: should a part come to a long product itself, those that are idle help with it.
+A part of a product has some rows or some columns of the result, and all terms of their
+sums; a part of a nest has some steps of its outermost loop.  So the results have the
+same bits, whatever the number of threads.  A worker that is busy takes no part: should
+a part come to a long product itself, those that are idle help with it.
 """
 
 import functools
@@ -17,15 +19,26 @@ import math
 
 import numpy as np
 
-from ...compile.loops.statements import Call, Region, statements
+from ...compile.loops.graphs import recalled
+from ...compile.loops.kernel_buffers import buffer_names, local_buffers
+from ...compile.loops.statements import (
+    Call, For, If, Let, Look, Region, Start, Step, Store, expressions, statements,
+)
+from ...compile.schedule.independence import independent
+from ...compile.schedule.machine import PARTS, Machine
 from ...trace.base.config import config
-from ..llvm.calls import MOST_ROWS, declaration, plan_of, tiles
+from ..cache_folder import short_name
+from ..emit import walkers
+from ..llvm import strips
+from ..llvm.calls import MOST_ROWS, Calls, declaration, plan_of, tiles
 from ..llvm.engine import share
 from ..llvm.functions import ATTRIBUTES
-from ..llvm.kernels import kernel_texts
+from ..llvm.kernels import KernelText, eights, kernel_texts
+from ..llvm.loops import LoopWriter
 from ..llvm.regions import RegionText, RegionWriter
+from ..llvm.types import memory_type
 from ..reports import kernel_threads
-from .kernels import PARTS, ThreadedText, job_of, workers
+from .kernels import RangeWriter, ThreadedText, duration_of, job_of, ranges, workers
 from .workers import ARRAYS, JobWriter, caller_in_parts
 
 # Parts have a multiple of so many columns, whole panels, and of so many rows.
@@ -81,11 +94,11 @@ def pieces(count, size):
     return [(i, min(i + size, count), 0) for i in range(0, count, size)]
 
 
-DECLARED = """
-declare void @minijit_share(ptr, i64, ptr, ptr, i64)
-declare void @minijit_part_1(ptr, i64)
-declare i64 @llvm.smin.i64(i64, i64)
-"""
+DECLARED = (
+    "declare void @minijit_share(ptr, i64, ptr, ptr, i64)",
+    "declare i64 @llvm.smin.i64(i64, i64)",
+)
+PART = "declare void @minijit_part_1(ptr, i64)"
 
 
 @functools.cache
@@ -105,16 +118,173 @@ def shared(key):
     given = f"ptr {job}, i64 {parts}, ptr @minijit_part_1, ptr {boxes}"
     writer.line(f"call void @minijit_share({given}, i64 {helpers})")
     given = "ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team"
-    text = DECLARED + writer.text(f"void @{name}({given}) #0")
-    share(name, "\n".join([declaration(key), text, ATTRIBUTES]))
+    text = writer.text(f"void @{name}({given}) #0")
+    share(name, "\n".join([*DECLARED, PART, declaration(key), text, ATTRIBUTES]))
     return name
+
+
+# ---- nests of loops
+
+PLAIN = For, If, Let, Start, Step, Store, Look
+
+
+@recalled
+def is_long(loop):
+    """Whether a loop in a region is worth sharing, and cores may share its steps.
+
+    Blocks of lanes are one that goes on step by step within each block.
+    """
+    inside = statements((loop,))
+    totals = {s.reduce for s in inside if isinstance(s, Step)}
+    begun = {s.reduce for s in inside if isinstance(s, Start)}
+    plain = all(isinstance(s, PLAIN) for s in inside) and totals <= begun
+    if not plain or not isinstance(loop.axis.extent, int):
+        return False
+    own = local_buffers(loop.body)
+    if duration_of((loop,)) <= config.thread_time or not independent(
+        loop.axis, loop.body, own, again=True
+    ):
+        return False
+    # Prices come with the first long nest.
+    from ...compile.schedule.cost import Reader, lines_taken
+
+    (read,) = Reader().read((loop,)).inner
+    return not lines_taken(read, 2, Machine.in_force())
+
+
+def nests_of(body):
+    """The loops of a region that cores may share, and that are in no such loop."""
+    for stmt in body:
+        if isinstance(stmt, For) and (stmt.axis.kind != "serial" or is_long(stmt)):
+            yield stmt
+        else:
+            for inner in stmt.bodies():
+                yield from nests_of(inner)
+
+
+def from_outside(walker, stmt):
+    """What a nest needs that has been computed before it."""
+    found, todo, seen = {}, list(expressions((stmt,))), set()
+    while todo:
+        expr = todo.pop()
+        if expr in walker.values or expr in walker.cells:
+            found[expr] = None
+        elif expr not in seen:
+            todo += expr.children()
+        seen.add(expr)
+    return list(found)
+
+
+class PartWriter(RangeWriter, Calls, LoopWriter):
+    """Writes a function of a range of a loop's steps.
+
+    Attributes:
+      ticks, leaves: as of `RegionWriter`.
+    """
+
+    ticks, leaves = None, False
+
+    def look(self, work):
+        """Look for signals, and whether another part was interrupted."""
+        stopped = self.do("load atomic i8, ptr %stopped monotonic, align 1")
+        stopped, k = self.do(f"icmp ne i8 {stopped}, 0"), self.fresh()
+        self.line(f"br i1 {stopped}, label %stop, label %look_too{k}")
+        self.begin(f"look_too{k}")
+        super().look(work)
+
+    def say_so(self):
+        """End: this one was interrupted."""
+        self.line("ret void")
+        self.begin("stop")
+        self.line("store atomic i8 1, ptr %stopped monotonic, align 1")
+
+
+def part_of(walker, stmt):
+    """A nest as a function of a range of its steps: -> (its name, what it is given).
+
+    It is given addresses: of whether it was interrupted, of arrays, and of numbers that
+    have been computed before.
+    """
+    writer, own, values = walker.emitter, PartWriter(stmt, ()), {}
+    names, stopped = buffer_names((stmt,)), writer.cell_of("i8", "0")
+    given = [writer.pointer(buffer) for buffer in names]
+    for i, (buffer, place) in enumerate(zip(names, given, strict=True)):
+        # A register that others know by its address would be none.
+        if buffer.space == "register" and not buffer.shape:
+            kind = memory_type(buffer.dtype)
+            given[i] = writer.cell_of(kind, writer.do(f"load {kind}, ptr {place}"))
+    params = ["range", "stopped", *names.values()]
+    for i, expr in enumerate(from_outside(walker, stmt)):
+        kind = writer.type(expr.dtype)
+        given.append(writer.cell_of(kind, walker.value(expr)))
+        own.entry.append(f"  %known{i} = load {kind}, ptr %given{i}")
+        values[expr] = f"%known{i}"
+        params.append(f"given{i}")
+    KernelText.walk(own, (stmt,), names, values)
+    if own.leaves:
+        own.say_so()
+    head = ", ".join(f"ptr noalias %{name}" for name in params)
+    text = own.text_of_notes() + own.text(f"internal void @NAME({head}) #0")
+    name = f"part_{short_name(text)}"
+    writer.declared |= own.declared | {text.replace("NAME", name): None}
+    writer.used |= own.used
+    writer.loops |= own.loops
+    return name, [stopped, *given]
+
+
+def walk_loop(walker, stmt):
+    """A loop; a long one in a region that has a team is a job."""
+    writer = walker.emitter
+    shares = isinstance(writer, SharingWriter) and writer.handed and writer.tags is None
+    if shares and is_long(stmt):
+        writer.share(*part_of(walker, stmt), stmt)
+    else:
+        strips.walk_loop(walker, stmt)
+
+
+walkers |= {For: walk_loop}
 
 
 # ---- regions
 
 
 class SharingWriter(RegionWriter):
-    """Writes a region whose long products run in parts."""
+    """Writes a region whose long products and nests run in parts."""
+
+    def cell_of(self, kind, value):
+        """A number on the stack."""
+        slot = f"%m{self.fresh()}"
+        self.entry.append(f"  {slot} = alloca {kind}")
+        self.line(f"store {kind} {value}, ptr {slot}")
+        return slot
+
+    def share(self, name, given, loop):
+        """Run a function of ranges of a loop's steps, and of addresses, as a job."""
+        looks = any(isinstance(s, Look) for s in statements((loop,)))
+        many = int(duration_of((loop,)) * PARTS / max(config.thread_time, 1))
+        many = max(min(many, config.fusion.most_parts) // PARTS, 2)
+        # Who waits for others looks for no signal: parts that look for any are short.
+        parts = ranges(loop.axis.extent, loop.axis.extent if looks else many)
+        numbers, count = self.numbers(job_of(parts, len(parts))), eights(len(given))
+        caller_in_parts(count)
+        job, part = f"%job{self.fresh()}", f"@minijit_part_{count}"
+        self.entry.append(f"  {job} = alloca [{ARRAYS + 8 * count} x i64], align 64")
+        after = lambda place, i: self.do(f"getelementptr i64, ptr {place}, i64 {i}")
+        for i, word in enumerate((f"@{name}", after(numbers, 2), *given), ARRAYS - 2):
+            self.line(f"store ptr {word}, ptr {after(job, i)}")
+        there = self.do("load i64, ptr %team")
+        most = f"i64 {there}, i64 {len(parts) - 1}"
+        helpers = self.do(f"call i64 @llvm.smin.i64({most})")
+        self.declared |= dict.fromkeys([*DECLARED, f"declare void {part}(ptr, i64)"])
+        boxes = f"ptr {after('%team', 1)}, i64 {helpers}"
+        words = f"ptr {job}, i64 {len(parts)}, ptr {part}, {boxes}"
+        self.line(f"call void @minijit_share({words})")
+        if looks:
+            stopped, k = self.do(f"load i8, ptr {given[0]}"), self.fresh()
+            stopped = self.do(f"icmp ne i8 {stopped}, 0")
+            self.line(f"br i1 {stopped}, label %stop, label %on{k}")
+            self.begin(f"on{k}")
+            self.leaves = True
 
     def product(self, call, offsets):
         if not is_worth_sharing(call):
@@ -135,14 +305,16 @@ class SharingWriter(RegionWriter):
 
 
 class SharingText(RegionText):
-    """A region as LLVM IR; one with long products is given a team."""
+    """A region as LLVM IR; one with long products or nests is given a team."""
 
     new_writer = SharingWriter
 
     def handed_to(self, bodies):
         calls = [s for body in bodies for s in statements(body) if isinstance(s, Call)]
         products = [call for call in calls if call.routine == "matmul"]
-        return ("team",) if any(map(is_worth_sharing, products)) else ()
+        nests = (nest for body in bodies for nest in nests_of(body))
+        some = any(map(is_worth_sharing, products)) or any(map(is_long, nests))
+        return ("team",) if some else ()
 
     def __init__(self, region):
         super().__init__(region)
