@@ -9,7 +9,8 @@ How many parts there are depends on how many numbers there are, and the parts ar
 in their order.  So the result has the same bits, whoever computes which part.
 
 Totals that go on side by side, see `interchange`, have parts of so many whole rows: to
-cut the rows themselves makes memory read ahead in vain.
+cut the rows themselves makes memory read ahead in vain.  One core has them in one part,
+which takes a twentieth to a tenth less: each part begins and ends rows of its own.
 
     for j:                              for p in 21:
       y[j] = total(k: x[k,j])             for j: part[p,j] = total(k: x[p * 128 + k,j])
@@ -33,6 +34,7 @@ from ..loops.statements import For, Store, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .interchange import piece_of, stages_in_rows, total_of
+from .machine import Machine
 from .nests import Renamer, all_along, count_of, split
 
 # A part of more steps has a multiple of that: whole vectors.
@@ -70,7 +72,7 @@ def in_parts(body):
         # Rows of a few parts do not cost more than those of the whole, and are there.
         room = count_of(around) * sum(total.dtype.itemsize for total in totals)
         count = min(count, extents[which] // LINE, settings.row_bytes // room)
-    wide = terms >= settings.part_total and count > 1
+    wide = terms >= settings.part_total * (1 + len(around)) and count > 1
     if not noted("parts" if wide else "one part", terms=terms, parts=max(count, 1)):
         return body
     length = -(-extents[which] // count)
@@ -92,7 +94,8 @@ def in_parts(body):
 
 def totals_in_rows(loop):
     """The totals of a loop that go on side by side, in one piece of a row."""
-    if not all(s.buffer.space == "global" for s in loop.body):
+    alone = Machine.in_force().cores < 2
+    if alone or not all(s.buffer.space == "global" for s in loop.body):
         return []
     stages = stages_in_rows(loop)
     whole = stages and piece_of(loop.axis, stages) >= loop.axis.bounds[1] + 1
