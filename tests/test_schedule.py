@@ -825,10 +825,13 @@ def test_long_totals_of_short_rows_are_loops_of_vectors(reduce, dtype, length):
     alike(f(x), reduce(x, axis=2), rtol=1e-5, atol=1e-5)
 
 
-def test_rows_of_complex_numbers_are_no_vectors():
-    x = jnp.asarray(numbers(400, 30, 10, 5)).astype("complex64")
-    kernel, = kernels_of(lambda x: x.sum(2), x)
-    assert not list(recipes.rows_as_vectors(kernel.body))
+@pytest.mark.parametrize("f, dtype, length, count", [
+    (jnp.sum, "complex64", 4, 0), (jnp.any, "float32", 5, 0), (jnp.any, "float32", 8, 1)
+])  # fmt: skip
+def test_rows_of_complex_numbers_and_odd_masks_are_no_vectors(f, dtype, length, count):
+    x = jnp.asarray(numbers(400, 30, 10, length)).astype(dtype)
+    kernel, = kernels_of(lambda x: f(x, axis=2), x)
+    assert len(list(recipes.rows_as_vectors(kernel.body))) == count
 
 
 # Each loop of these has few steps, and all together have 4,096 stores, or 48 totals.
@@ -848,6 +851,23 @@ def test_what_a_loop_has_in_registers_is_no_access():
     within = lines.Loop(places={places[0], places[2]})
     outer = lines.Loop(places=set(places[1:]), inner=[within])
     assert outer.accesses == set(places[:2])
+
+
+def test_short_rows_are_vectors_of_the_powers_of_two_in_their_length():
+    took = [cost.work(lines.Loop(axis=Axis(n), words=8.0), Machine.book())
+            for n in range(1, 8)]  # fmt: skip
+    np.testing.assert_allclose(took, np.multiply([1, 1, 2, 1, 2, 2, 3], took[0]))
+
+
+def test_lanes_are_moved_by_powers_of_two_and_16_bits_one_by_one():
+    def took(n, dtype):
+        axis, x = Axis(n, "vector"), Buffer("x", (n, 2), np.dtype(dtype))
+        place = access_of(Load(x, (axis, as_index(0))))
+        loop = lines.Loop(axis=axis, words=1.0, places={place}, lanes=True)
+        return cost.work(loop, Machine.book())
+
+    assert took(4, "f4") < took(3, "f4")
+    assert took(4, "f4") < took(4, "f2")
 
 
 def test_only_the_last_of_the_loops_of_a_step_is_not_waited_for():

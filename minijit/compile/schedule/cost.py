@@ -80,16 +80,19 @@ def waits(loop, m):
 
 def in_lanes(loop, lanes, m):
     """ns of a step of a loop that is done for all lanes at once."""
-    many = max(lanes.steps * loop.widest / m.vector, 1.0)
+    n, width = int(lanes.steps), max(m.vector // loop.widest, 1)
+    # Lanes are loaded and stored as vectors that have a power of two of them.
+    many, pieces = max(n / width, 1.0), n // width + bin(n % width).count("1")
 
     def along(a):
         row = a.along.get(lanes.axis, 0) / a.size
         # Rows that are taken apart in registers, or turned; lane by lane if too long,
-        # where an index is kept in bounds, and where complex numbers are stored.
-        pairs = a.store and a.buffer.dtype.kind == "c" and row > 1
-        alone = pairs or lanes.axis in a.clamped
+        # where an index is kept in bounds, where complex numbers are stored, and where
+        # no shuffle is for numbers that short.
+        pairs = a.store and a.buffer.dtype.kind == "c" or a.size < 4
+        alone = pairs and row > 1 or lanes.axis in a.clamped
         turned = 0 < row <= 16 and not alone
-        return many * min(row, 6.0) if turned else 5 * lanes.steps if row else 1
+        return pieces * min(row, 6.0) if turned else 5 * n if row else 1
 
     words = many * (loop.words + m.slow * loop.slow) + sum(map(along, loop.places))
     over = max(many * (loop.live + 1) + 2 - m.registers, 0.0)
@@ -147,7 +150,11 @@ def vectors(loop, m, one, wait, waited):
     if not rest and any(1 < step <= 4 for step in steps):
         # A vector of every third number, the last one, would read what is behind it.
         whole, rest = whole - 1, width
-    half, rest = divmod(rest, max(width / 2, 1))
+    if known and n < width and not loop.totals:
+        # They become a vector of half a register, one of a quarter, and so on.
+        half, rest = bin(int(n)).count("1"), 0
+    else:
+        half, rest = divmod(rest, max(width / 2, 1))
     few = known and whole + half + rest <= 8
     in_all = (whole + half) * many + rest * one
     halves = (max(m.wait * waited, m.op * (1 + w)) for w in loop.totals.values())

@@ -268,8 +268,10 @@ def rows_as_vectors(body):
     if not stores or len(postorder(expressions(stores))) > MOST:
         return
     loads = [e for e in loads_of(stores) if row in e.free]
-    # The parts of complex numbers would be vectors with a gap in them.
-    whole = all(a.buffer.dtype.kind != "c" for a in (*stores, *loads))
+    # The parts of complex numbers would be vectors with a gap in them; and the bits of
+    # a mask of, say, 11 lanes are put together one by one.
+    odd = "cb" if row.extent & (row.extent - 1) else "c"
+    whole = all(a.buffer.dtype.kind not in odd for a in (*stores, *loads))
     if whole and all_along(row, stores, loads) and independent(row, stores):
         lane = Axis(row.extent, "vector")
         vector = For(lane, replaced(stores, {row: lane}.get))
