@@ -769,6 +769,25 @@ def test_short_rows_run_in_lanes_beside_a_total_of_what_they_leave():
     agree(f, x, rtol=1e-4)
 
 
+@pytest.mark.parametrize("length", [3, 8, 16, 17])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "complex64"])
+def test_short_rows_become_columns_line_by_line(dtype, length):
+    x = jnp.asarray(numbers(7, 143, length)).astype(dtype)
+    f = lambda x: jnp.moveaxis(x, -1, 0) * 2
+    kernel, = kernels_of(f, x)
+    ways = [c.recipe for c in candidates(kernel) if "short columns" in c.recipe]
+    assert bool(ways) is (length <= recipes.SHORT)
+    for way in ways:
+        got = mj.schedule(f, way)(x)
+        np.testing.assert_array_equal(got, np.moveaxis(np.asarray(x), -1, 0) * 2)
+
+
+def test_lines_of_memory_are_read_once_for_all_columns():
+    program, machine = program_of(jnp.transpose, (of(200_000, 8),)), Machine.book()
+    way = choose.cheapest(program, *program.kernels, replace(machine, cores=1))
+    assert way.recipe == "short columns in lanes"
+
+
 @pytest.mark.parametrize("reduce", [jnp.max, jnp.sum, jnp.argmax])
 def test_short_rows_are_written_out_in_the_longest_loop_around_them(reduce):
     """Not the 10 rows of a step as well, which would lie far apart for its lanes."""

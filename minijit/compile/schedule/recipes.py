@@ -67,6 +67,7 @@ def candidates(kernel, alone=frozenset()):
     whole = nest and len(nest[1]) == 1 and not totals_in(nest[1])
     if whole:
         yield from in_parts(*nest)
+        yield from short_columns(*nest)
     else:
         yield from distributed(kernel, alone)
 
@@ -246,6 +247,19 @@ def short_rows(body):
         yield Candidate("short rows in lanes", ((*nested(around, inner), *after),))
     plain = *nested(around, (For(axis, stores),)), *after
     yield Candidate("short rows written out", (plain,))
+
+
+def short_columns(axes, stores):
+    """A short axis along which memory is read, as the innermost one: short rows.
+
+    Images of three channels become channels of images: each line is read once.
+    """
+    for axis in axes[:-1]:
+        loads = (load for load in loads_of(stores) if runs_along(load) is axis)
+        if axis.is_plain and axis.extent <= SHORT and any(loads):
+            order = *(a for a in axes if a is not axis), axis
+            for way in short_rows(tuple(nested(order, stores))):
+                yield replace(way, recipe=way.recipe.replace("rows", "columns"))
 
 
 def rows_as_vectors(body):
