@@ -68,7 +68,7 @@ from .ops.lowering import direct_convolutions
 from .compile.numbers import vector_waves
 from .run.llvm import lanes as llvm_lanes, vectors as llvm_vectors
 from .run.llvm import strips as llvm_strips
-from .run.threads import kernels as threads, shared_products
+from .run.threads import kernels as threads, shared_work
 from .trace.base import demand
 
 choose.winners |= {"kept": demand.on_demand("run.winners:kept_winner")}

@@ -23,7 +23,7 @@ from ..llvm.calls import plan_of, tiles
 from ..llvm.python_calls import make_builtin
 from ..llvm.target import binding
 from .kernels import PARTS, job_of, run_job
-from .shared_products import blocks_of, is_worth_sharing, pieces, work_of
+from .shared_work import blocks_of, is_worth_sharing, pieces, work_of
 from .workers import caller_in_parts
 
 

@@ -16,8 +16,8 @@ from minijit.run.llvm.calls import declaration, tiles
 from minijit.run.llvm.kernels import functions_of
 from minijit.run.llvm.product_tiles import FIELDS
 from minijit.run.loading import rewritten
-from minijit.run.threads import kernels as threads, shared_products
-from minijit.run.threads.shared_products import (
+from minijit.run.threads import kernels as threads, shared_work
+from minijit.run.threads.shared_work import (
     SharingText, pieces, shared, shared_plan, team_of,
 )
 from minijit.run.threads.workers import caller_in_parts
@@ -104,7 +104,7 @@ def test_the_blocks_are_the_whole(m, n, k):
     # None is of a few microseconds only, and there are some for each of many threads.
     parts = -(-blocks // size)
     assert 4 <= parts < 2 * config.fusion.most_parts
-    assert 2 * m * n * k >= parts * shared_products.smallest_part()
+    assert 2 * m * n * k >= parts * shared_work.smallest_part()
     assert rows % 8 == 0 == columns % 32
 
 
@@ -185,7 +185,7 @@ def test_nests_that_cores_cannot_share(always):
 
 def test_one_thread_asks_for_no_worker(always, monkeypatch):
     monkeypatch.setattr(threads, "workers", own := threads.Workers())
-    monkeypatch.setattr(shared_products, "workers", own)
+    monkeypatch.setattr(shared_work, "workers", own)
     x, f = numbers(50, 50), mj.jit(powers)
     with config.override("cpu_threads", 1):
         one = f(x, x)
@@ -205,7 +205,7 @@ def test_a_loop_does_not_wait_for_workers_that_are_busy(always, monkeypatch):
     x, f = numbers(50, 50), mj.jit(powers)
     with config.override("cpu_threads", 1):
         wanted = f(x, x).numpy()
-    monkeypatch.setattr(shared_products, "workers", own)
+    monkeypatch.setattr(shared_work, "workers", own)
     with config.override("cpu_threads", 4):
         np.testing.assert_array_equal(f(x, x), wanted)
     # The job was taken back from the one that had nothing to do.
