@@ -18,6 +18,7 @@ import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.decisions import noting
 from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.check import check_program
 from minijit.compile.loops.contents import totals_in
 from minijit.compile.loops.expressions import Axis, Const, Load, Reduce, as_index, op
 from minijit.compile.loops.graphs import allowed, postorder
@@ -294,6 +295,13 @@ def test_only_what_the_checker_refuses_is_given_up(monkeypatch):
     found = choose.scheduled(program)
     assert refused in found.kernels
     assert other not in found.kernels
+
+
+def test_a_kernel_is_well_formed_without_the_steps_that_wrote_what_it_changes():
+    rows, u, i = of(100, 8), of(5, 8), of(5, dtype="int32")
+    program = program_of(lambda x, i, u: x.at[i].add(u).sum(0), [rows, i, u])
+    found = [*choose.by_themselves(program, Machine.book(), every=True)]
+    assert any(alone.donated for alone in map(check_program, found))
 
 
 def test_what_is_sure_to_take_longer_is_priced_no_further():
@@ -914,7 +922,7 @@ def test_what_is_read_in_rows_and_stored_across_them_is_apart(f, shape):
     compiled = mj.jit(f).lower(x).compile()
     found, = (d for d in compiled.explain().decisions if d.rule == "schedule")
     assert next(iter(found.numbers)) in ("distribute", "join")
-    assert found.numbers["as fused"] > 1.5 * min(found.numbers.values())
+    assert found.numbers["as fused"] > 1.9 * min(found.numbers.values())
     agree(f, x, rtol=1e-4)
 
 

@@ -145,8 +145,9 @@ def in_any_way(f):
     def chooser(program, kernel, machine):
         draw = random.Random(plain_text(program))
         chosen = draw.choice([*ways_of(program, kernel).values()])
-        # What the checker refuses, the price does not take either.
-        return chosen if chosen and is_sound(program, kernel, chosen) else None
+        if chosen and not is_sound(program, kernel, chosen):
+            raise Wrong(f"the checker refuses {chosen.recipe}")
+        return chosen
 
     jitted = minijit.jit(f)
     changes = partial(Choosing.by, chooser)

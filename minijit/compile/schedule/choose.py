@@ -106,17 +106,25 @@ def choice(program, kernel, machine):
 
 
 def by_themselves(program, machine, every=False):
-    """For each kernel of a program that may matter, a program of nothing else."""
+    """For each kernel of a program that may matter, a program of nothing else.
+
+    It is given what steps before it wrote; and where it writes there, that is its own.
+    """
     kernels = [k for k in program.kernels if type(k) is Kernel]
-    kernels = [k for k in kernels if every or may_matter(k, machine)]
-    uses = Counter(b for step in program.body for b in touched(step)) if kernels else {}
-    for kernel in kernels:
-        stores = stores_in(kernel.body)
-        stored = {s.buffer: None for s in stores if s.buffer.space == "global"}
-        read = (b for b in touched(kernel) if b.space == "global" and b not in stored)
-        temps = tuple(b for b in stored if b in program.temps and uses[b] == 1)
-        left = tuple(b for b in stored if b not in temps)
-        yield Program(kernel.name, tuple(read), left, (), temps, (kernel,))
+    kernels = {k for k in kernels if every or may_matter(k, machine)}
+    steps = {step: touched(step) for step in program.body} if kernels else {}
+    uses, before = Counter(b for found in steps.values() for b in found), set()
+    for kernel, found in steps.items():
+        if kernel in kernels:
+            stores = stores_in(kernel.body)
+            stored = {s.buffer: None for s in stores if s.buffer.space == "global"}
+            own = {b: b for b in stored if b in before}
+            read = (b for b in found if b.space == "global" and b not in stored)
+            temps = tuple(b for b in stored if b in program.temps and uses[b] == 1)
+            left = tuple(b for b in stored if b not in temps)
+            parts = (*read, *own), left, (), temps, (kernel,)
+            yield Program(kernel.name, *parts, donated=tuple(own.items()))
+        before |= found
 
 
 def is_sound(program, kernel, candidate):
