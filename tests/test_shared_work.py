@@ -141,6 +141,10 @@ nests = {
     "blocks of lanes": lambda x: many_steps(
         lambda i, z: z * z + 0.1, jnp.tile(x.ravel() * 0.01, 300)
     ),
+    "blocks that count": lambda x: many_steps(
+        lambda i, c: (jnp.cos(c[0]) + c[1] * i, c[1] * 0.9),
+        (jnp.tile(x.ravel() * 0.01, 300), 0.5),
+    ),
     "complex blocks": lambda x: many_steps(
         lambda i, z: z * z + 0.1, lax.complex(*[jnp.tile(x.ravel() * 0.01, 99)] * 2)
     ),

@@ -20,7 +20,8 @@ import math
 import numpy as np
 
 from ...compile.loops.graphs import recalled
-from ...compile.loops.kernel_buffers import buffer_names, local_buffers
+from ...compile.loops.contents import loads_of, loads_within, stores_in
+from ...compile.loops.kernel_buffers import buffer_names, local_buffers, used_buffers
 from ...compile.loops.statements import (
     Call, For, If, Let, Look, Region, Start, Step, Store, expressions, statements,
 )
@@ -140,16 +141,43 @@ def is_long(loop):
     plain = all(isinstance(s, PLAIN) for s in inside) and totals <= begun
     if not plain or not isinstance(loop.axis.extent, int):
         return False
-    own = local_buffers(loop.body)
+    own = {*local_buffers(loop.body), *numbers_of(loop)}
     if duration_of((loop,)) <= config.thread_time or not independent(
         loop.axis, loop.body, own, again=True
     ):
         return False
     # Prices come with the first long nest.
-    from ...compile.schedule.cost import Reader, lines_taken
+    from ...compile.schedule.cost import lines_taken
+    from ...compile.schedule.lines import Reader
 
     (read,) = Reader().read((loop,)).inner
     return not lines_taken(read, 2, Machine.in_force())
+
+
+def numbers_of(loop):
+    """The numbers that each step of a loop computes anew, and all steps the same.
+
+    Blocks of lanes count the steps that they go through, for one.
+    """
+    stores = [s for s in stores_in(loop.body) if not s.buffer.shape]
+    loads, found = loads_of(loop.body), dict.fromkeys(s.buffer for s in stores)
+    for store in stores:
+        inside = loads_within([store.value])
+        same = loop.axis not in store.value.free and not store.combine
+        if not same or any(load.buffer.shape for load in inside):
+            found.pop(store.buffer, None)
+    for buffer in {load.buffer for load in loads}.intersection(found):
+        if buffer.space != "register" or not begins(loop.body, buffer):
+            del found[buffer]
+    return list(found)
+
+
+def begins(body, buffer):
+    """Whether statements store a number before they load it."""
+    first, *more = (s for s in body if buffer in set().union(*used_buffers((s,))))
+    if isinstance(first, Store):
+        return buffer not in used_buffers((first,))[1]
+    return isinstance(first, For) and not more and begins(first.body, buffer)
 
 
 def nests_of(body):
@@ -200,27 +228,39 @@ class PartWriter(RangeWriter, Calls, LoopWriter):
 
 
 def part_of(walker, stmt):
-    """A nest as a function of a range of its steps: -> (its name, what it is given).
+    """A nest as a function of a range of its steps.
 
-    It is given addresses: of whether it was interrupted, of arrays, and of numbers that
-    have been computed before.
+    Returns:
+      Its name; the addresses that it is given: of whether it was interrupted, of
+      arrays, and of numbers that have been computed before; and of numbers that it
+      changes triples: their type, where it leaves them, where they belong.
     """
     writer, own, values = walker.emitter, PartWriter(stmt, ()), {}
-    names, stopped = buffer_names((stmt,)), writer.cell_of("i8", "0")
-    given = [writer.pointer(buffer) for buffer in names]
-    for i, (buffer, place) in enumerate(zip(names, given, strict=True)):
-        # A register that others know by its address would be none.
+    names, anew, changed = buffer_names((stmt,)), numbers_of(stmt), []
+    params, given, places = ["range", "stopped"], [writer.cell_of("i8", "0")], {}
+    for buffer, name in names.items():
+        place, kind = writer.pointer(buffer), memory_type(buffer.dtype)
         if buffer.space == "register" and not buffer.shape:
-            kind = memory_type(buffer.dtype)
-            given[i] = writer.cell_of(kind, writer.do(f"load {kind}, ptr {place}"))
-    params = ["range", "stopped", *names.values()]
+            # What others know by its address would be no register.
+            slot = writer.cell_of(kind, writer.do(f"load {kind}, ptr {place}"))
+            if buffer in anew:
+                changed.append((kind, slot, place))
+                own.entry.append(f"  %own_{name} = alloca {kind}")
+                places[buffer] = f"own_{name}"
+            place = slot
+        given.append(place)
+        params.append(name)
     for i, expr in enumerate(from_outside(walker, stmt)):
         kind = writer.type(expr.dtype)
         given.append(writer.cell_of(kind, walker.value(expr)))
         own.entry.append(f"  %known{i} = load {kind}, ptr %given{i}")
         values[expr] = f"%known{i}"
         params.append(f"given{i}")
-    KernelText.walk(own, (stmt,), names, values)
+    KernelText.walk(own, (stmt,), names | places, values)
+    for buffer, place in places.items():
+        kind = memory_type(buffer.dtype)
+        last = own.do(f"load {kind}, ptr %{place}")
+        own.line(f"store {kind} {last}, ptr %{names[buffer]}")
     if own.leaves:
         own.say_so()
     head = ", ".join(f"ptr noalias %{name}" for name in params)
@@ -229,17 +269,21 @@ def part_of(walker, stmt):
     writer.declared |= own.declared | {text.replace("NAME", name): None}
     writer.used |= own.used
     writer.loops |= own.loops
-    return name, [stopped, *given]
+    return name, given, changed
 
 
 def walk_loop(walker, stmt):
     """A loop; a long one in a region that has a team is a job."""
     writer = walker.emitter
     shares = isinstance(writer, SharingWriter) and writer.handed and writer.tags is None
-    if shares and is_long(stmt):
-        writer.share(*part_of(walker, stmt), stmt)
-    else:
+    if not (shares and is_long(stmt)):
         strips.walk_loop(walker, stmt)
+        return
+    name, given, changed = part_of(walker, stmt)
+    writer.share(name, given, stmt)
+    for kind, slot, place in changed:
+        last = writer.do(f"load {kind}, ptr {slot}")
+        writer.line(f"store {kind} {last}, ptr {place}")
 
 
 walkers |= {For: walk_loop}
