@@ -785,6 +785,8 @@ def test_short_rows_become_columns_line_by_line(dtype, length):
     kernel, = kernels_of(f, x)
     ways = [c.recipe for c in candidates(kernel) if "short columns" in c.recipe]
     assert bool(ways) is (length <= recipes.SHORT)
+    short, = kernels_of(f, x[:, :14])
+    assert not any("short columns" in c.recipe for c in candidates(short))
     for way in ways:
         got = mj.schedule(f, way)(x)
         np.testing.assert_array_equal(got, np.moveaxis(np.asarray(x), -1, 0) * 2)

@@ -252,11 +252,12 @@ def short_rows(body):
 def short_columns(axes, stores):
     """A short axis along which memory is read, as the innermost one: short rows.
 
-    Images of three channels become channels of images: each line is read once.
+    Images of three channels become channels of images: each line is read once.  No
+    other axis is written out, too: that is a quarter of a second of LLVM.
     """
     for axis in axes[:-1]:
         loads = (load for load in loads_of(stores) if runs_along(load) is axis)
-        if axis.is_plain and axis.extent <= SHORT and any(loads):
+        if axis.is_plain and axis.extent <= SHORT < axes[-1].extent and any(loads):
             order = *(a for a in axes if a is not axis), axis
             for way in short_rows(tuple(nested(order, stores))):
                 yield replace(way, recipe=way.recipe.replace("rows", "columns"))
