@@ -504,6 +504,7 @@ def test_keys_and_numbers_do_not_mix():
     (lambda k: random.gumbel(k, mode="lowest"), ValueError, "valid mode"),
     (lambda k: jit(lambda n: random.normal(k, (n,)))(3), TypeError,
      "Shapes must be 1D sequences of concrete"),
+    (lambda k: jnp.array([k, k], "float32"), TypeError, "random.key_data"),
 ])  # fmt: skip
 def test_errors_of_samplers(call, kind, words):
     refused(kind, words, call, random.key(0))

@@ -125,7 +125,7 @@ def map_lists(function, object):
 def as_known(x):
     """The NumPy value of an array; anything else as it is."""
     x = unwrapped(x)
-    return x.numpy() if isinstance(x, ArrayImpl) else x
+    return np.asarray(x) if isinstance(x, ArrayImpl) else x
 
 
 def as_buffer(object):
