@@ -777,14 +777,14 @@ def test_short_rows_run_in_lanes_beside_a_total_of_what_they_leave():
     agree(f, x, rtol=1e-4)
 
 
-@pytest.mark.parametrize("length", [3, 8, 16, 17])
+@pytest.mark.parametrize("length", [3, 7, 15, 16])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "complex64"])
 def test_short_rows_become_columns_line_by_line(dtype, length):
     x = jnp.asarray(numbers(7, 143, length)).astype(dtype)
     f = lambda x: jnp.moveaxis(x, -1, 0) * 2
     kernel, = kernels_of(f, x)
     ways = [c.recipe for c in candidates(kernel) if "short columns" in c.recipe]
-    assert bool(ways) is (length <= recipes.SHORT)
+    assert bool(ways) is (length < recipes.SHORT // (2 if dtype == "complex64" else 1))
     short, = kernels_of(f, x[:, :14])
     assert not any("short columns" in c.recipe for c in candidates(short))
     for way in ways:
