@@ -139,7 +139,8 @@ def is_long(loop):
     totals = {s.reduce for s in inside if isinstance(s, Step)}
     begun = {s.reduce for s in inside if isinstance(s, Start)}
     plain = all(isinstance(s, PLAIN) for s in inside) and totals <= begun
-    if not plain or not isinstance(loop.axis.extent, int):
+    extent = loop.axis.extent
+    if not plain or not isinstance(extent, int) or extent < 2:
         return False
     own = {*local_buffers(loop.body), *numbers_of(loop)}
     if duration_of((loop,)) <= config.thread_time or not independent(
