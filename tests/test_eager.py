@@ -126,6 +126,8 @@ def python_calls(function):
 
 
 x, w, i = jnp.ones(8), jnp.ones((8, 8)), jnp.array([3, 1])
+# From a large array on, calls of a function are looked up.
+jnp.asarray(jnp.ones(1 << 17), "int32")
 
 # How many steps there are, and some room, of what was called often.  Each had more
 # while shape rules ran for each call: 44, 81, 84, 114, 148, 90, 203, 214, 312, 53, 48,

@@ -539,7 +539,7 @@ def lifetimes(axis: Any, lives: Mapping[str, tuple[int, int]]) -> None:
     axis.invert_yaxis()
 
 
-def arena(
+def draw_arena(
     axis: Any,
     offsets: Sequence[float],
     lives: Sequence[tuple[int, int]],
@@ -558,7 +558,7 @@ def arenas(plans: Mapping[str, Any], lives: Any, sizes: Any) -> None:
     """Chapter 19: {what it is: offsets} of the same arrays, side by side."""
     _, axes = style.figure(7.5, 2.6, ncols=len(plans), sharey=True)
     for axis, (title, offsets) in zip(axes, plans.items(), strict=True):
-        arena(axis, offsets, lives, sizes)
+        draw_arena(axis, offsets, lives, sizes)
         axis.set_title(title)
     axes[0].set_ylabel("byte")
 
@@ -567,7 +567,7 @@ def plan(axis: Any, slots: Any, unit: float = 1) -> None:
     """Chapter 19: where the arrays of a program lie, by the slots of its plan."""
     lives = [(s.first, s.last) for s in slots]
     offsets = [s.offset / unit for s in slots]
-    arena(axis, offsets, lives, [s.nbytes / unit for s in slots])
+    draw_arena(axis, offsets, lives, [s.nbytes / unit for s in slots])
 
 
 def two_slices(touched: Any) -> None:

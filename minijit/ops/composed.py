@@ -95,9 +95,9 @@ class Composed:
       label: its name for users: "jnp.interp".
       calls: {what a call was given: the steps it took so far; what computes it; or
         None, if it stays as it is}.
-      is_composed: whether the last call took many steps, or there are few kinds of
-        calls.  Otherwise looking them up takes longer than it saves, and the wrapper
-        asks only here if an array is large.
+      is_composed: whether the last call took many steps, or any, and there are few
+        kinds of calls.  Otherwise looking them up takes longer than it saves, and the
+        wrapper asks only here if an array is large.
     """
 
     def __init__(self, function, wrapper, label):
@@ -138,7 +138,7 @@ class Composed:
         if type(result) is ArrayImpl:
             sizes.append(size_of(result.aval))
         work = steps * (1 + max(sizes, default=0) // ELEMENTS)
-        self.is_composed = work >= MANY or len(self.calls) < KINDS
+        self.is_composed = work >= MANY or 0 < steps and len(self.calls) < KINDS
         if known is not None and self.is_composed and steps:
             known += CALL + work
             if known >= RECORD:
