@@ -11,7 +11,8 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.loops.buffers import Buffer, View
-from minijit.compile.loops.statements import Call, Region, statements
+from minijit.compile.loops.expressions import Axis, as_index, op
+from minijit.compile.loops.statements import Call, For, If, Region, Store, statements
 from minijit.run.llvm.calls import declaration, tiles
 from minijit.run.llvm.kernels import functions_of
 from minijit.run.llvm.product_tiles import FIELDS
@@ -185,6 +186,18 @@ def test_nests_that_cores_cannot_share(always):
     ):
         text = mj.jit(f).lower(numbers(70, 50)).compile().executable.texts["llvm"]()
         assert "@minijit_share(" not in text
+
+
+def test_numbers_that_not_all_steps_compute_alike():
+    number = Buffer("s", (), np.dtype("i4"), space="register")
+    block, inner = Axis(8, "serial"), Axis(4, "serial")
+    start, next_one = Store(number, (), as_index(0)), Store(number, (), as_index(1))
+    uneven = Axis(op("min", as_index(4), op("sub", as_index(8), block)), "serial")
+    alike = (next_one, For(inner, (next_one,)))
+    for stmt in (*alike, If(op("lt", block, as_index(3)), (next_one,)),
+                 For(uneven, (next_one,))):
+        found = shared_work.numbers_of(For(block, (start, stmt)))
+        assert found == [number] * (stmt in alike)
 
 
 def test_one_thread_asks_for_no_worker(always, monkeypatch):

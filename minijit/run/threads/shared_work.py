@@ -167,6 +167,13 @@ def numbers_of(loop):
         same = loop.axis not in store.value.free and not store.combine
         if not same or any(load.buffer.shape for load in inside):
             found.pop(store.buffer, None)
+    for stmt in statements(loop.body):
+        # Of some steps only, or as often as it depends on the step.
+        uneven = isinstance(stmt, If) or isinstance(stmt, For) and any(
+            loop.axis in extent.free for extent in stmt.uses()
+        )
+        for store in stores_in((stmt,)) if uneven else ():
+            found.pop(store.buffer, None)
     for buffer in {load.buffer for load in loads}.intersection(found):
         if buffer.space != "register" or not begins(loop.body, buffer):
             del found[buffer]
