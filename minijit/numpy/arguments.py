@@ -113,8 +113,6 @@ operands = Array, int, float, complex, np.generic, np.ndarray
 
 def operand(name, x):
     """`x` beside the operator `name`: NotImplemented for what is no array or number."""
-    if isinstance(x, operands):
-        return x
     x = unwrapped(x)
     if isinstance(x, operands):
         return x

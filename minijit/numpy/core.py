@@ -23,8 +23,8 @@ from ..trace import dtypes, primitives
 from ..trace.array import ArrayImpl, known_aval
 from ..trace.core import operators
 from ..trace.numpy_values import quietly
-from .arguments import alike, check_inexact, check_promotable, is_inexact
-from .arguments import joint_rank, known_value, named, operand, unwrapped, with_number
+from .arguments import alike, check_inexact, check_promotable, is_inexact, joint_rank
+from .arguments import known_value, named, operand, operands, unwrapped, with_number
 
 
 def as_array(x):
@@ -170,9 +170,10 @@ def operator_with(name, function, swap=False):
     """The method of an operator: NotImplemented for what is no array or number."""
 
     def method(self, other):
-        other = operand(name, other)
-        if other is NotImplemented:
-            return NotImplemented
+        if not isinstance(other, operands):
+            other = operand(name, other)
+            if other is NotImplemented:
+                return NotImplemented
         return function(other, self) if swap else function(self, other)
 
     again = lambda other: operator_with(name, other, swap)

@@ -224,7 +224,8 @@ def compile_composed(closed, name):
     is_large = max(map(size_of, given), default=0) >= LARGE and not config.fast_math
     if is_large and has_large(closed.jaxpr):
         return compiled(closed)
-    return in_parts(closed, compiled, True)
+    run, avals = in_parts(closed, compiled, True), closed.in_avals
+    return lambda *leaves: run(*map(prim.as_array, leaves, avals))
 
 
 executors["composed"] = compile_composed
@@ -285,19 +286,25 @@ def by_numpy(closed, calls):
 
     It is a text: of the mean of five numbers, for example,
 
-        def run(v0):
+        def values(v0):
             v1 = asarray(f0(v0), d0, "C")
             del v0
             v2 = asarray(f1(v1, v3), d1, "C")
             del v1
             return [v2]
 
+        def run(v0):
+            bottom.steps += 2
+            v2, = copy().run(values, v0._value)
+            return [ArrayImpl(v2, t0)]
+
     What depends on no argument, as v3, is evaluated here, once.  None if one equation
     calls a program, which has digits of its own, unless `calls` says that it may.
     """
     jaxpr, lines, planned = closed.jaxpr, [], 0
     names: dict = defaultdict(lambda: f"v{len(names)}")
-    known = {"asarray": np.asarray}
+    known = dict(asarray=np.asarray, ArrayImpl=ArrayImpl, bottom=bottom)
+    known["copy"] = quiet.copy
     for x, value in zip(jaxpr.constvars, closed.consts, strict=True):
         known[names[x]] = to_numpy(value)
     given, last = ", ".join([names[x] for x in jaxpr.invars]), last_uses(jaxpr)
@@ -322,17 +329,21 @@ def by_numpy(closed, calls):
             lines.append(line)
         unused = {names[x] for x in last[i]} - known.keys()
         lines += [f"del {', '.join(sorted(unused))}"] if unused else []
-    lines.append(f"return [{', '.join([names[x] for x in jaxpr.outvars])}]")
-    text = "\n    ".join([f"def run({given}):", *lines])
+    found = [names[x] for x in jaxpr.outvars]
+    lines.append(f"return [{', '.join(found)}]")
+    results = [f"ArrayImpl({x}, t{i})" for i, x in enumerate(found)]
+    values = "".join([f", {names[x]}._value" for x in jaxpr.invars])
+    run = [
+        f"def run({given}):",
+        f"bottom.steps += {planned}",
+        f"[{', '.join(found)}] = copy().run(values{values})",
+        f"return [{', '.join(results)}]",
+    ]
+    text = "\n    ".join([f"def values({given}):", *lines])
+    text += "\n" + "\n    ".join(run)
+    known |= {f"t{i}": known_type(aval) for i, aval in enumerate(closed.out_avals)}
     exec(compile(text, __file__, "exec"), known)  # Its errors are ours.
-    values, avals = known.pop("run"), list(map(known_type, closed.out_avals))
-
-    def run(*arrays):
-        bottom.steps += planned
-        results = quiet.copy().run(values, *map(to_numpy, arrays))
-        return list(map(ArrayImpl, results, avals))
-
-    return run
+    return known.pop("run")
 
 
 def by_binding(eqn):
@@ -440,11 +451,12 @@ def describe(x, arrays, key, traced=False):
             return False
         arrays.append(x)
         key += Tracer, x.aval.shape, x.aval.dtype, x.aval.weak_type
-    elif is_array(kind):
+    elif kind is ArrayImpl or is_array(kind):
         if x._value is None:
             return False
+        aval = x.aval
         arrays.append(x)
-        key += kind, x.aval.shape, x.aval.dtype, x.aval.weak_type
+        key += kind, aval.shape, aval.dtype, aval.weak_type
     elif kind is tuple or kind is list:
         key += kind, len(x)
         return all(describe(part, arrays, key, traced) for part in x)
