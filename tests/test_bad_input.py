@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from operator import setitem
 
 import numpy as np
 import pytest
@@ -96,6 +97,15 @@ def in_groups(name):
     (lambda: nn.glu(0), "axis -1 is out of bounds"),
     (lambda: mj.tree.map("f", [1]), "the argument f must be a function, got 'f'"),
     (lambda: mj.grad(jnp.sin, "x")(1.0), "the argument argnums must be an integer"),
+    (lambda: jnp.add(1, 2, where=True), "The 'where' argument to jnp.add is not"),
+    (lambda: jnp.ones(3).at[0].foo, "has no attribute 'foo', but get, set, add,"),
+    (lambda: jnp.ones(3).at.set(1), "its methods are those of x.at[idx], such as"),
+    (lambda: setitem(jnp.ones(3).at, 0, 1), "use x = x.at[idx].set(y) or another"),
+    *((f, f"at {__file__}:") for f in (
+        lambda: jnp.ones(3).at[0].foo, lambda: jnp.ones(3).at.set(1),
+        lambda: setitem(jnp.ones(3).at, 0, 1), lambda: bool(jnp.ones(3)),
+        lambda: mj.custom_vjp(lambda x: x)(1.0), lambda: mj.custom_jvp(lambda x: x)(1),
+    )),
     (lambda: mj.vmap(3), "Expected a callable value, got 3"),
     (lambda: random.normal(random.key(0), dtype="x"), "random.normal was given"),
     (lambda: nn.initializers.normal(0.1)(random.key(0), ("a",)),
@@ -103,7 +113,8 @@ def in_groups(name):
 ])  # fmt: skip
 def test_the_argument_at_fault_is_named(function, text):
     error, lines = message(function)
-    assert isinstance(error, (TypeError, ValueError, NotImplementedError))
+    kinds = TypeError, ValueError, NotImplementedError, AttributeError
+    assert isinstance(error, kinds)
     assert not any("self=" in line for line in lines)
     assert any(text in line for line in lines), lines
     assert sum(" was given " in line[:40] for line in lines) <= 1

@@ -119,6 +119,9 @@ jax.grad(lambda x: x, has_aux=True)(1.0) -> TypeError: expected function with au
 jax.jvp(abs, (x3,), (x4,)) -> ValueError: jvp called with different primal and tangent
     shapes
 jax.vjp(lambda x: (x, x), x3)[1](x3) -> ValueError: unexpected tree structure
+jax.vjp(lambda x: (x, x), x3)[1](x3, x3) -> TypeError: was called with 2 arguments, but
+jax.numpy.add(1, 2, out=x3) -> NotImplementedError: out
+jax.numpy.negative(1, where=True) -> NotImplementedError: where
 jax.vjp(lambda x: x, x3)[1](x4) -> ValueError: unexpected JAX type (e.g. shape/dtype)
     for argument to VJP function: got f
 traced(lambda jax, x: 1 if x > 0 else 2)(jax) -> TracerBoolConversionError: Attempted

@@ -393,6 +393,7 @@ def test_methods_are_numpy_s(name):
     x = whole if name.startswith("bitwise") else floats
     ours, theirs = getattr(jnp, name), getattr(np, name)
     assert ours.nin == 2 and ours.nargs == 2
+    same(ours(x, x, out=None, where=None), theirs(x, x))
     for axis in 0, 1:
         same(ours.reduce(x, axis=axis), theirs.reduce(x, axis=axis))
         same(ours.accumulate(x, axis=axis), theirs.accumulate(x, axis=axis))

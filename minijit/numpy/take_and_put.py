@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ops import scatter
 from ..trace import dtypes, primitives
+from ..trace.base.errors import HERE
 from ..trace.core import Tracer
 from ..trace.types import Array, ArrayLike, DTypeLike, Shape
 from ..transform.control_flow.more_loops import fori_loop
@@ -78,13 +79,19 @@ class Indexed:
     def __repr__(self):
         return f"Indexed({self.array!r}, {self.index!r})"
 
+    def __getattr__(self, name):
+        has = [k for k, x in vars(Indexed).items() if k[0] != "_" and callable(x)]
+        raise AttributeError(
+            f"x.at[idx] has no attribute {name!r}, but {', '.join(has)}{HERE}"
+        )
+
     def get(self, *, mode=None, fill_value=None, **promises):
         """The elements themselves: `x[index]`, with a mode for those out of bounds."""
         return take_index(
             self.array, self.index, mode=mode, fill_value=fill_value, **promises
         )
 
-    def update(self, scatter, values, options, array=None):
+    def _update(self, scatter, values, options, array=None):
         """Scatter `values` into the array.  They may be lists, as JAX's may."""
         array = self.array if array is None else array
         values = asarray(values) if isinstance(values, (list, tuple)) else values
@@ -94,19 +101,19 @@ class Indexed:
 
     def set(self, values, **options):
         """`x[index] = values`."""
-        return self.update(scatter.scatter, values, options)
+        return self._update(scatter.scatter, values, options)
 
     def add(self, values, **options):
         """`x[index] += values`, once for each time an index is named."""
-        return self.update(scatter.scatter_add, values, options)
+        return self._update(scatter.scatter_add, values, options)
 
     def subtract(self, values, **options):
         """`x[index] -= values`, once for each time an index is named."""
-        return self.update(scatter.scatter_sub, values, options)
+        return self._update(scatter.scatter_sub, values, options)
 
     def multiply(self, values, **options):
         """`x[index] *= values`, once for each time an index is named."""
-        return self.update(scatter.scatter_mul, values, options)
+        return self._update(scatter.scatter_mul, values, options)
 
     mul = multiply
 
@@ -122,18 +129,18 @@ class Indexed:
 
     def min(self, values, **options):
         """`x[index] = minimum(x[index], values)`."""
-        return self.update(scatter.scatter_min, values, options)
+        return self._update(scatter.scatter_min, values, options)
 
     def max(self, values, **options):
         """`x[index] = maximum(x[index], values)`."""
-        return self.update(scatter.scatter_max, values, options)
+        return self._update(scatter.scatter_max, values, options)
 
     def apply(self, func, **options):
         """`x[index] = func(x[index])`, once for each time an index is named."""
         x = apply_index(self.array, self.index, func, **options)
         if options.get("unique_indices") or not may_repeat(self.index):
             return x
-        times = self.update(scatter.scatter_add, 1, options, zeros(x.shape, int))
+        times = self._update(scatter.scatter_add, 1, options, zeros(x.shape, int))
         again = lambda i, x: convert(where(times > i, func(x), x), x.dtype)
         return fori_loop(1, times.max(initial=0), again, x)
 
@@ -154,6 +161,18 @@ class At:
 
     def __getitem__(self, index):
         return Indexed(self.array, index)
+
+    def __setitem__(self, index, value):
+        raise TypeError(
+            "arrays are immutable, and x.at does not support item assignment. Instead "
+            f"of x.at[idx] = y, use x = x.at[idx].set(y) or another method{HERE}"
+        )
+
+    def __getattr__(self, name):
+        raise AttributeError(
+            f"x.at has no attribute {name!r}: its methods are those "
+            f"of x.at[idx], such as x.at[idx].set(y){HERE}"
+        )
 
 
 def take(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .base.errors import HERE
+from .base.errors import HERE, ambiguous_truth
 from .core import Array
 
 
@@ -65,7 +65,10 @@ class ConcreteArray(Array):
         return self.numpy().__dlpack_device__()
 
     def __bool__(self):
-        return bool(self.numpy())
+        value = self.numpy()
+        if value.size != 1:
+            raise ambiguous_truth(self)
+        return bool(value)
 
     def __int__(self):
         return int(self.only_number())

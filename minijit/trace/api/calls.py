@@ -68,6 +68,8 @@ def explaining(function, label, results=False, made_by=None):
             add_rows(__name__.partition(".")[2])
             where = kwargs.pop("out_sharding") if label in placed else None
         try:
+            if kwargs and hasattr(call, "nin"):
+                kwargs = of_ufunc(label, **kwargs)
             # Looked up without a call: this is on the way of each operation.
             asked = composed is not None and composed.is_composed
             if not asked:
@@ -120,6 +122,16 @@ def explaining(function, label, results=False, made_by=None):
     call.__doc__ = with_example(call.__doc__, label)
     wrappers.add(call.__code__)  # type: ignore[attr-defined]
     return call
+
+
+def of_ufunc(label, out=None, where=None, **named):
+    """What else a function that is a ufunc in NumPy was given by name."""
+    for option, value in {"out": out, "where": where}.items():
+        if value is not None:
+            raise NotImplementedError(
+                f"The {option!r} argument to {label} is not supported."
+            )
+    return named
 
 
 def is_large_shape(x):

@@ -223,7 +223,7 @@ class CustomFunction(Generic[Args, Result]):
     def no_rule(self, kind, method):
         raise AttributeError(
             f"No {kind} function {function_name(self.fun)} using {method}: "
-            "call that method before the function is used"
+            f"call that method before the function is used{HERE}"
         )
 
 

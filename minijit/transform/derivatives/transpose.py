@@ -16,7 +16,7 @@ from typing import Any
 from ...trace import primitives as lax, slicing
 from ...trace.arguments import wraps
 from ...trace.array import aval_of
-from ...trace.base.errors import made_as, on_behalf_of
+from ...trace.base.errors import HERE, made_as, on_behalf_of
 from ...trace.core import find_rule
 from ...trace.jaxprs.jaxpr import Literal, Var, literal_value
 from ...trace.jaxprs.memory import memoised
@@ -232,8 +232,15 @@ class PullBack(PushForward):
 
     transform = "vjp"
 
-    def __call__(self, residuals, cts):
+    def __call__(self, residuals, cts, *more):
         """From the result's cotangents, a tree, to a tuple: one for each argument."""
+        if more:
+            raise TypeError(
+                f"the function returned by vjp was called with {1 + len(more)} "
+                "arguments, but must be called with a single argument corresponding "
+                "to the single value returned by the function being differentiated, "
+                f"a tree like {self.out_tree}{HERE}"
+            )
         leaves = cotangent_leaves(cts, self.out_tree, self.out_avals)
         cts = list(map(lax.as_array, compress(leaves, self.nonzero_out)))
         args = [Linear(v.aval) for v in self.jaxpr.invars]
