@@ -688,7 +688,7 @@ def parts_of_a_kernel(speeds: Sequence[float]) -> None:
 
 
 def two_ways_through_a_table() -> None:
-    """Chapter 24: the first steps down a table and along it, and the cache lines."""
+    """Tour prices: the first steps down a table and along it, and the cache lines."""
     _, axes = style.figure(8, 2.8, ncols=2, sharey=True)
     down, along = [(n % 12, n // 12) for n in range(24)], [(0, n) for n in range(24)]
     for axis, name, steps in (axes[0], "down", down), (axes[1], "along", along):
@@ -723,7 +723,7 @@ def beside_kernels(rows: Mapping[str, Mapping[str, float]]) -> None:
 def pieces_of_calls(
     rows: Mapping[str, Mapping[str, float]], unit: str = TAKEN
 ) -> None:
-    """Chapters 24 and 25: the pieces of each price, or of each call, in one bar."""
+    """Chapter 25, tour prices: the pieces of each price, or of each call, in one bar."""
     first = next(iter(rows.values()))
     colors = dict(zip(first, (*style.COLORS[:5], style.INK), strict=False))
     fig, axis = style.figure(8, 0.4 * len(rows) + 1.3)
@@ -785,7 +785,7 @@ def prices_of_tiles(
     sizes: Sequence[int], costs: Sequence[float], without: Sequence[float],
     tried: Sequence[int], milliseconds: Sequence[float],
 ) -> None:  # fmt: skip
-    """Chapter 24: a transpose by the size of its tiles, its prices and its time."""
+    """Tour prices: a transpose by the size of its tiles, its prices and its time."""
     _, axis = style.figure(6.5, 3)
     ink, label = style.INK, "price for the book's machine"
     axis.semilogx(sizes, costs, color=ink, linestyle=":", label=label)
