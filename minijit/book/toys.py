@@ -9,7 +9,7 @@
     with numba_passes() as spent: ...  # chapter 23: on what numba spends its time
     with padding(): ...         # chapter 13: branches keep residuals as in JAX
     print_loops(program)        # chapter 15: a lowered program, before it can print
-    milliseconds(f, x)          # chapters 16 and later: what the quickest call takes
+    milliseconds(f, x)          # chapter 1, from there on: what the quickest call takes
     lines_fetched(f, x)         # chapter 18: what a small cache reads from memory
 
 What they use of the library comes when they are called: it may not be built before.
