@@ -723,7 +723,7 @@ def beside_kernels(rows: Mapping[str, Mapping[str, float]]) -> None:
 def pieces_of_calls(
     rows: Mapping[str, Mapping[str, float]], unit: str = TAKEN
 ) -> None:
-    """Chapter 25, tour prices: the pieces of each price, or of each call, in one bar."""
+    """Chapter 25, tour prices: the pieces of each price or call, in one bar."""
     first = next(iter(rows.values()))
     colors = dict(zip(first, (*style.COLORS[:5], style.INK), strict=False))
     fig, axis = style.figure(8, 0.4 * len(rows) + 1.3)
