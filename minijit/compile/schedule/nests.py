@@ -157,26 +157,30 @@ def with_long_rows(stmt, times):
         axes, body = [*axes, body[0].axis], body[0].body
     if not axes:
         return stmt
-    count = axes_in_one(axes, body, times)
+    one = axes_in_one(axes, body, times)
     inner = with_rows(body, times * count_of(axes))
-    if count > 1:
-        row, names = joined(axes[-count:])
+    if len(axes[one]) > 1:
+        row, names = joined(axes[one])
         inner = replaced(inner, names.get)
-        axes[-count:] = [row]
+        axes[one] = [row]
     elif inner is body:
         return stmt
     return nested(axes, inner)[0]
 
 
 def axes_in_one(axes, body, times):
-    """How many of the innermost loops are to be one; those that memory goes through."""
-    totals = totals_in(body)
-    steps = times * count_of(axes) * max((count_of(e.axes) for e in totals), default=1)
-    if steps < FEW or count_of(axes[-1:]) >= SHORT and not totals:
-        return 1
-    stores = stores_in(body)
-    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    """Which of the loops are to be one, as a slice: those that memory goes through, be
+    others within them, as those of an axis over which there is a total."""
+    totals, stores = totals_in(body), stores_in(body)
     loads = loads_of(stores)
+    along = (runs_along(s) for s in stores)
+    row = next((a for a in along if a in axes), axes[-1]) if totals else axes[-1]
+    end = axes.index(row) + 1
+    none = slice(end - 1, end)
+    steps = times * count_of(axes) * max((count_of(e.axes) for e in totals), default=1)
+    if steps < FEW or count_of([row]) >= SHORT and not totals:
+        return none
+    loops = [s.axis for s in statements(body) if isinstance(s, For)]
     # What asks for one of them by itself: arithmetic, and how long others are.
     values = postorder([s.value for s in stores], skip=loads)
     loops += (a for e in values if type(e) is Reduce for a in e.axes)
@@ -184,10 +188,11 @@ def axes_in_one(axes, body, times):
     asked |= {e for e in values if type(e) is Axis}
     # What a step has for itself would become a row of as many.
     cached = (s for s in stores if s.buffer.space == "cache")
-    own = any(not stride_along(s, axes[-1]) for s in cached)
+    own = any(not stride_along(s, row) for s in cached)
     plain = not own and all(type(s) in (Store, For) for s in statements(body))
-    plain = plain and any(stride_along(s, axes[-1]) == 1 for s in stores)
-    return neighbours(axes, (*stores, *loads), asked) if plain else 1
+    plain = plain and any(stride_along(s, row) == 1 for s in stores)
+    count = neighbours(axes[:end], (*stores, *loads), asked) if plain else 1
+    return slice(end - count, end)
 
 
 def with_long_totals(body):
