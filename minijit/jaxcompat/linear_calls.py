@@ -62,10 +62,6 @@ def bind(functions, captured, residuals, x):
     )
 
 
-def call_shape(*avals, functions, lengths):
-    return functions[0].out_avals
-
-
 def call_eval(*args, functions, lengths):
     captured, _, residuals, x = split(args, *lengths)
     return compiled(functions[0])(*captured, *residuals, *x)
@@ -118,7 +114,7 @@ def as_function(functions, lengths):
     return reorder(functions[0], [*captured, *unused, *rest])
 
 
-shape_rules |= {linear_call_p: call_shape}
+shape_rules |= {linear_call_p: lambda *avals, functions, **_: functions[0].out_avals}
 eval_rules |= {linear_call_p: call_eval}
 linearize_rules |= {linear_call_p: call_linearize}
 transpose_rules |= adding({linear_call_p: call_transpose})

@@ -124,16 +124,8 @@ def spec_of(x):
     return spec + (None,) * (aval_of(x).ndim - len(spec))
 
 
-def after_transpose(spec, permutation, **params):
-    return [spec[axis] for axis in permutation]
-
-
 def after_reduction(spec, axes, **params):
     return [part for axis, part in enumerate(spec) if axis not in axes]
-
-
-def after_squeeze(spec, dimensions, **params):
-    return after_reduction(spec, dimensions)
 
 
 def after_broadcast(spec, shape, broadcast_dimensions, **params):
@@ -149,8 +141,8 @@ def after_product(x, y, dimension_numbers, **params):
 
 # name of a primitive -> the spec of its result, from those of its arguments
 spec_rules = {
-    "transpose": after_transpose,
-    "squeeze": after_squeeze,
+    "transpose": lambda spec, permutation, **_: [spec[axis] for axis in permutation],
+    "squeeze": lambda spec, dimensions, **_: after_reduction(spec, dimensions),
     "broadcast_in_dim": after_broadcast,
     "dot_general": after_product,
     "argmax": after_reduction,

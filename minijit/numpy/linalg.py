@@ -506,11 +506,6 @@ def inv(a: ArrayLike) -> Array:
     return solve(a, broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape))
 
 
-def tolerance_for(a):
-    """How small a singular value counts as zero, next to the largest one."""
-    return 10 * builtins.max(a.shape[-2:]) * float(dtypes.finfo(a.dtype).eps)
-
-
 def pinv(
     a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *,
     rcond: ArrayLike | None = None,
@@ -528,7 +523,8 @@ def pinv(
     rtol = rcond if rtol is None else rtol
     if not a.size:
         return zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
-    rtol = tolerance_for(a) if rtol is None else rtol
+    default = 10 * builtins.max(a.shape[-2:]) * float(dtypes.finfo(a.dtype).eps)
+    rtol = default if rtol is None else rtol
     return pseudo_inverse(a, convert(rtol, real(a).dtype), hermitian)
 
 

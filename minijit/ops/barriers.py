@@ -13,7 +13,7 @@ from ..trace.primitives import as_array
 from ..trace.trees.pytree import tree_map
 from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import batch_rules, elementwise
-from ..transform.derivatives.linearize import linearize_rules
+from ..transform.derivatives.linearize import linear_in_first, linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
 
 optimization_barrier_p = Primitive("optimization_barrier")
@@ -22,18 +22,11 @@ shape_rules |= {optimization_barrier_p: lambda x: x}
 eval_rules |= on_numpy({optimization_barrier_p: np.copy})
 
 
-def barrier_lin(nonzero, x):
-    """A tangent has a barrier where its primal has one."""
-    return optimization_barrier_p.bind(x), optimization_barrier_p.bind
-
-
-def barrier_transpose(ct, x):
-    """So has a cotangent."""
-    return (optimization_barrier_p.bind(ct),)
-
-
-linearize_rules |= {optimization_barrier_p: barrier_lin}
-transpose_rules |= adding({optimization_barrier_p: barrier_transpose})
+# A tangent has a barrier where its primal has one, and so has a cotangent.
+linearize_rules |= linear_in_first(optimization_barrier_p)
+transpose_rules |= adding({
+    optimization_barrier_p: lambda ct, x: (optimization_barrier_p.bind(ct),)
+})
 batch_rules |= elementwise(optimization_barrier_p)
 
 

@@ -156,11 +156,6 @@ def generate(state, *, shape, dtype, algorithm):
     return [lax.concatenate([lax.reshape(x, (1,)) for x in new], 0), bits]
 
 
-def generator_shape(state, *, shape, dtype, algorithm):
-    """u32[4] -> the same, and the bits."""
-    return [state, ShapedArray(shape, dtype)]
-
-
 def generator_batch(lanes, axes, states, *, shape, dtype, algorithm):
     """All lanes' bits are drawn from the first lane's state, as in JAX."""
     states = move_axis(states, axes[0], 0)
@@ -171,7 +166,9 @@ def generator_batch(lanes, axes, states, *, shape, dtype, algorithm):
     return [lax.concatenate([lax.expand_dims(new, (0,)), rest], 0), bits], [0, 0]
 
 
-shape_rules |= {rng_bit_generator_p: generator_shape}
+shape_rules |= {rng_bit_generator_p: lambda state, *, shape, dtype, algorithm: (
+    [state, ShapedArray(shape, dtype)]
+)}  # fmt: skip
 eval_rules |= {rng_bit_generator_p: generate}
 linearize_rules |= constant(rng_bit_generator_p)
 batch_rules |= {rng_bit_generator_p: generator_batch}

@@ -68,11 +68,6 @@ def shift_within(shift, beyond):
     return value
 
 
-def shift_right_unsigned(x, distance):
-    """x >> distance with zeros coming in from the left."""
-    return (unsigned(x) >> unsigned(distance)).view(x.dtype)
-
-
 def shift_right_signed(x, distance):
     """x >> distance with copies of the first bit coming in, of unsigned x as well."""
     signed = f"i{x.dtype.itemsize}"
@@ -97,7 +92,9 @@ def count_leading_zeros(x):
 
 values = {
     shift_left_p: shift_within(np.left_shift, np.zeros_like),
-    shift_right_logical_p: shift_within(shift_right_unsigned, np.zeros_like),
+    shift_right_logical_p: shift_within(
+        lambda x, y: (unsigned(x) >> unsigned(y)).view(x.dtype), np.zeros_like
+    ),
     shift_right_arithmetic_p: shift_within(shift_right_signed, sign_bits),
     population_count_p: lambda x: np.bitwise_count(unsigned(x)),
     clz_p: count_leading_zeros,

@@ -78,10 +78,6 @@ def complex_transpose(ct, x, y):
     return back, unbroadcast(lax.neg(imag(ct)), y) if is_linear(y) else None
 
 
-def conj_transpose(ct, x, *, input_dtype):
-    return (conj(ct) if input_dtype.kind == "c" else real(ct),)
-
-
 def nothing_like(ct):
     """Zeros, strongly typed even beside a number: cotangents of parts are, in JAX."""
     return lax.full_like(ct, 0, aval_of(ct).dtype)
@@ -91,6 +87,8 @@ transpose_rules |= adding({
     real_p: lambda ct, x: (complex(ct, nothing_like(ct)),),
     imag_p: lambda ct, x: (complex(nothing_like(ct), lax.neg(ct)),),
     complex_p: complex_transpose,
-    conj_p: conj_transpose,
+    conj_p: lambda ct, x, *, input_dtype: (
+        conj(ct) if input_dtype.kind == "c" else real(ct),
+    ),
 })
 batch_rules |= batching.elementwise(real_p, imag_p, complex_p, conj_p)

@@ -771,10 +771,6 @@ def lapack(name, dtype):
     return find(name, dtype=dtype)
 
 
-def cholesky_numpy(x):
-    return by_lapack(np.linalg.cholesky, x)
-
-
 def triangular_solve_numpy(
     a, b, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal
 ):
@@ -896,7 +892,7 @@ def tridiagonal_solve_numpy(dl, d, du, b):
 
 # primitive -> (the rule for its shapes, its values for one matrix).
 decompositions = {
-    cholesky_p: (same_square("cholesky"), cholesky_numpy),
+    cholesky_p: (same_square("cholesky"), partial(by_lapack, np.linalg.cholesky)),
     triangular_solve_p: (triangular_solve_shape, triangular_solve_numpy),
     lu_p: (lu_shape, lu_numpy),
     lu_pivots_to_permutation_p: (permutation_shape, permutation_numpy),

@@ -429,11 +429,9 @@ def wrap_shape(words, *, impl):
     return ShapedArray(words.shape[:-1], KeyType(impl))
 
 
-def unwrap_shape(keys):
-    return ShapedArray((*keys.shape, keys.dtype.itemsize // 4), UINT32)
-
-
-shape_rules |= {random_wrap_p: wrap_shape, random_unwrap_p: unwrap_shape}
+shape_rules |= {random_wrap_p: wrap_shape, random_unwrap_p: lambda keys: (
+    ShapedArray((*keys.shape, keys.dtype.itemsize // 4), UINT32)
+)}  # fmt: skip
 eval_rules |= on_numpy({random_wrap_p: wrap_values, random_unwrap_p: unwrap_values})
 linearize_rules |= constant(random_wrap_p, random_unwrap_p)
 

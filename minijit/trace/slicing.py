@@ -210,7 +210,7 @@ def wrap_negative(i, n):
     dtype = aval_of(i).dtype
     if dtype.kind == "u" or dtype.kind != "i":
         return i
-    if is_concrete(i):
+    if not isinstance(i, Tracer):  # Known, whatever is being traced.
         i = to_numpy(i)
         if not (i < 0).any():
             return i
@@ -224,11 +224,6 @@ def to_int64(indices):
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(2**63 - 1))
     return indices.astype(np.int64)
-
-
-def is_concrete(x):
-    """Whether the value of x is known now, whatever is being traced."""
-    return not isinstance(x, Tracer)
 
 
 def check_starts(name, operand, starts):

@@ -212,12 +212,10 @@ def deflinear2(primitive, transpose_rule):
 
 def defjvp(primitive, *jvps):
     """A rule for each argument, jvp(t, *primals, **params), or None."""
-    with_result = [rule and partial(without_result, rule) for rule in jvps]
-    defjvp2(primitive, *with_result)
+    def with_result(rule):
+        return rule and (lambda t, result, *xs, **params: rule(t, *xs, **params))
 
-
-def without_result(rule, t, result, *primals, **params):
-    return rule(t, *primals, **params)
+    defjvp2(primitive, *map(with_result, jvps))
 
 
 def defjvp2(primitive, *jvps):

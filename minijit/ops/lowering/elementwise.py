@@ -178,12 +178,8 @@ def on_narrow(eqn):
     """The row of an equation with numbers of such a dtype, or None."""
     if stored.isdisjoint(atom.aval.dtype for atom in (*eqn.invars, *eqn.outvars)):
         return None
-    return Statements(narrow_call)
-
-
-def narrow_call(walk, eqn):
-    """A call of the eval rule."""
-    call_eval(walk, eqn, "numbers of 8 bits and fewer are left to NumPy")
+    reason = "numbers of 8 bits and fewer are left to NumPy"
+    return Statements(lambda walk, eqn: call_eval(walk, eqn, reason))
 
 
 row_choosers |= {"on_narrow": on_narrow}

@@ -481,11 +481,6 @@ def is_name(x):
     return x is None or isinstance(x, (str, enum.Enum))
 
 
-def is_precision(x):
-    """A name or `Precision`, or a pair of them."""
-    return are_all(is_name)(x) or is_name(x)
-
-
 def is_truth(x):
     """Whether x stands for True or False; a traced one is complained of elsewhere."""
     return isinstance(x, Tracer) or fits(bool, x)
@@ -639,7 +634,9 @@ kinds = {
         signature backend norm
     """),
     "a name or names": (are_names, "static_argnames donate_argnames"),
-    "a lax.Precision, its name, or a pair of them": (is_precision, "precision"),
+    "a lax.Precision, its name, or a pair of them": (
+        lambda x: are_all(is_name)(x) or is_name(x), "precision"
+    ),
     "a PyTreeDef": (lambda x: hasattr(x, "unflatten"), "treedef"),
     "a sequence of PyTreeDefs": (
         are_all(lambda x: hasattr(x, "unflatten")),

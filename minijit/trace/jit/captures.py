@@ -445,15 +445,10 @@ def capture_builtin(walk, name, value):
     return "built-in", value.__name__, walk.key_of(name, owner)
 
 
-def capture_module(walk, name, value):
-    """A module, of which any attribute may be read."""
-    return walk.identify(name, value, is_fixed_module(value))
-
-
 # How captured values other than scalars are keyed, by type: (walk, name, value) -> key.
 capture_rules = {
     types.FunctionType: CaptureWalk.queue,
-    types.ModuleType: capture_module,
+    types.ModuleType: lambda walk, name, x: walk.identify(name, x, is_fixed_module(x)),
     types.MethodType: capture_method,
     types.BuiltinFunctionType: capture_builtin,
     functools.partial: capture_partial,

@@ -86,7 +86,8 @@ class Upkeep:
 
     def with_values(self, leaves):
         """The leaves, with zeros in place of shapes with a dtype that nobody reads."""
-        only_typed = [i for i in self.unread if not has_value(leaves[i])]
+        valued = lambda x: is_array_like(x) or isinstance(x, Ref)
+        only_typed = [i for i in self.unread if not valued(leaves[i])]
         if not only_typed:
             return leaves
         leaves = list(leaves)
@@ -141,10 +142,6 @@ def unread(jaxpr, of_leaves):
     """Positions among some of the inputs of those that are not used."""
     read = {v for eqn in jaxpr.eqns for v in eqn.invars} | {*jaxpr.outvars}
     return tuple(i for i, v in enumerate(jaxpr.invars[of_leaves]) if v not in read)
-
-
-def has_value(x):
-    return is_array_like(x) or isinstance(x, Ref)
 
 
 # type of an executable -> what may make a call ready for the next time: a function of

@@ -34,7 +34,8 @@ def check_leaks(trace):
     # Inner functions traced within this one are kept with it, and go with it.
     vars(trace).pop("inner_traces", None)
     gc.collect()
-    leaked = [x for x in gc.get_objects() if is_tracer_of(x, trace)]
+    everything = gc.get_objects()
+    leaked = [x for x in everything if type(x) is JaxprTracer and x.owner is trace]
     if not leaked:
         return
     names = variable_names()
@@ -48,11 +49,6 @@ def check_leaks(trace):
 
 
 trace_checks += [check_leaks]
-
-
-def is_tracer_of(x, trace):
-    """Whether x is a tracer of this trace."""
-    return type(x) is JaxprTracer and x.owner is trace
 
 
 def describe_leak(trace, tracer, names):

@@ -213,7 +213,8 @@ def store(ref, idx, value, what):
 
 def shape_at(value, idx):
     """The shape of `value[idx]`; ValueError for an index outside of it."""
-    like = [np.zeros(i.shape, int) if is_integer_array(i) else i for i in idx]
+    array = lambda i: isinstance(i, Array) and i.dtype.kind != "b"
+    like = [np.zeros(i.shape, int) if array(i) else i for i in idx]
     try:
         return np.broadcast_to(np.int8(0), value.shape)[tuple(like)].shape
     except IndexError as error:
@@ -224,10 +225,6 @@ def shape_at(value, idx):
                 f"shape={value.shape}{where}"
             ) from None
         raise ValueError(f"Out of bound indexer: {error}{where}") from None
-
-
-def is_integer_array(i):
-    return isinstance(i, Array) and i.dtype.kind != "b"
 
 
 # ---- who holds the value

@@ -312,11 +312,6 @@ shape_rules |= {
 eval_rules |= dict.fromkeys(collectives, unbound)
 
 
-def other_names(lanes, axis_name):
-    """The names of the axes that other vmaps must take care of."""
-    return tuple(name for name in axis_name if name != lanes.name)
-
-
 def reduce_lanes(primitive, reduction, lanes, axes, x, *, axis_name):
     """A collective over these lanes: a reduction, after which all lanes are one."""
     axis, = axes
@@ -325,24 +320,20 @@ def reduce_lanes(primitive, reduction, lanes, axes, x, *, axis_name):
         x = lax.mul(x, n) if primitive is psum_p else x
     else:
         x = reduction(x, (axis,))
-    rest = other_names(lanes, axis_name)
+    rest = tuple(name for name in axis_name if name != lanes.name)
     return (primitive.bind(x, axis_name=rest) if rest else x), None
-
-
-def index_of_lane(lanes, axes, *, axis_name):
-    return lax.iota(np.dtype(np.int32), lanes.size), 0
-
-
-def gather_lanes(lanes, axes, x, *, all_gather_dimension, **params):
-    return lanes_at(x, axes[0], all_gather_dimension, lanes.size), None
 
 
 collective_rules |= {
     psum_p: partial(reduce_lanes, psum_p, lax.reduce_sum),
     pmax_p: partial(reduce_lanes, pmax_p, lax.reduce_max),
     pmin_p: partial(reduce_lanes, pmin_p, lax.reduce_min),
-    axis_index_p: index_of_lane,
-    all_gather_p: gather_lanes,
+    axis_index_p: lambda lanes, axes, *, axis_name: (
+        lax.iota(np.dtype(np.int32), lanes.size), 0
+    ),
+    all_gather_p: lambda lanes, axes, x, *, all_gather_dimension, **params: (
+        lanes_at(x, axes[0], all_gather_dimension, lanes.size), None
+    ),
 }
 
 

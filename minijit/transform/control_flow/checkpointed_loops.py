@@ -265,11 +265,9 @@ reverse_modes |= {"checkpoint": checkpoint_mode}
 # ---- forward mode sees an ordinary loop
 
 
-def joint_while(primals, tangents, *, slots, **params):
-    return while_joint(primals, tangents, stack=False, **params)
-
-
-joint_rules |= {checkpointed_while_p: joint_while}
+joint_rules |= {checkpointed_while_p: lambda primals, tangents, *, slots, **params: (
+    while_joint(primals, tangents, stack=False, **params)
+)}  # fmt: skip
 
 
 # ---- second derivatives: of the loops that these equations stand for

@@ -55,14 +55,12 @@ def project_rule(nonzero, union, *, case):
     return project(case, union), lambda t: fill(mask, project(case, t))
 
 
-def project_transpose(cts, union, *, case):
-    return [inject(case, union.aval, dense(cts, union.aval.cases[case]))]
-
-
 linearize_rules |= {inject_p: inject_rule, project_p: project_rule}
 transpose_rules |= adding({
     inject_p: lambda ct, *values, case, aval: project(case, ct),
-    project_p: project_transpose,
+    project_p: lambda cts, union, *, case: [
+        inject(case, union.aval, dense(cts, union.aval.cases[case]))
+    ],
 })
 
 

@@ -317,14 +317,12 @@ def function_at_tangents(trace, args, params):
         return run(params["call"], *args)
 
 
-def jvp_transpose(cts, accs, *args, call, rule):
-    """Of a function that is applied to tangents: the transpose of what it computes."""
-    return call_transpose(jit_p, cts, accs, *args, name=rule.name, jaxpr=call)
-
-
 calling |= {custom_jvp_p: "call"}
 at_tangents |= {custom_jvp_p: function_at_tangents}
-transpose_rules |= {custom_jvp_p: jvp_transpose}
+# Of a function that is applied to tangents: the transpose of what it computes.
+transpose_rules |= {custom_jvp_p: lambda cts, accs, *args, call, rule: (
+    call_transpose(jit_p, cts, accs, *args, name=rule.name, jaxpr=call)
+)}  # fmt: skip
 
 
 def linear_eval(*args, rule, mask, avals, **params):

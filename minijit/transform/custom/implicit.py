@@ -174,16 +174,12 @@ def split_operands(args, const_lengths):
     return captured, b
 
 
-def linear_solve_shape(*avals, const_lengths, jaxprs):
-    return jaxprs[1].out_avals
-
-
 def linear_solve_eval(*args, const_lengths, jaxprs):
     captured, b = split_operands(args, const_lengths)
     return compiled(jaxprs[1])(*captured[1], *b)
 
 
-shape_rules |= {linear_solve_p: linear_solve_shape}
+shape_rules |= {linear_solve_p: lambda *avals, jaxprs, **params: jaxprs[1].out_avals}
 eval_rules |= {linear_solve_p: linear_solve_eval}
 
 
@@ -322,7 +318,8 @@ def custom_root(
     f_part = check(f, (avals,), what="f")
     solver = partial(solve, f)
     solve_part = check(solver, (avals,), what="solve", has_aux=has_aux)
-    tangent = partial(solve_tangent_system, f, tangent_solve)
+    # The user's solver on f's derivative at x.
+    tangent = lambda x, y: tangent_solve(linearize(f, x)[1], y)
     parts = [f_part, solve_part, check(tangent, (avals, avals), what="tangent_solve")]
     captured = [values for _, values, _ in parts]
     root = Root(
@@ -330,11 +327,6 @@ def custom_root(
     )
     operands = [*(x for values in captured for x in values), *leaves]
     return tree_unflatten(solve_part[2], root.bind(operands))
-
-
-def solve_tangent_system(f, tangent_solve, x, y):
-    """The user's solver on f's derivative at x."""
-    return tangent_solve(linearize(f, x)[1], y)
 
 
 @dataclass(frozen=True, eq=False)

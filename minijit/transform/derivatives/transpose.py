@@ -456,10 +456,6 @@ transpose_rules |= {jit_p: partial(call_transpose, jit_p)}
 # ---- copies, conversions, quotients, selections and concatenations
 
 
-def div_transpose(ct, x, y):
-    return unbroadcast(lax.div(ct, y), x), None
-
-
 def convert_transpose(ct, x, *, new_dtype, weak_type):
     # Not `convert`: to take the real part of a cotangent is no mistake to warn of.
     back = dict(new_dtype=x.aval.dtype, weak_type=x.aval.weak_type)
@@ -489,7 +485,7 @@ def concatenate_transpose(ct, *args, dimension):
 transpose_rules |= adding({
     lax.copy_p: lambda ct, x: (ct,),
     lax.convert_element_type_p: convert_transpose,
-    lax.div_p: div_transpose,
+    lax.div_p: lambda ct, x, y: (unbroadcast(lax.div(ct, y), x), None),
     lax.select_n_p: select_transpose,
     lax.concatenate_p: concatenate_transpose,
 })
