@@ -1,38 +1,46 @@
 """Solutions to chapter 22."""
 
-import numpy as np
 
-import minijit as mj
-import minijit.numpy as jnp
-from minijit import jit, lax
-from minijit.compile.control import reversal as lower_reversal
-from minijit.compile.control.lowering import with_regions
-from minijit.compile.loops.expressions import as_index, op
-from minijit.compile.loops.statements import Region, While, statements
-from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.folding import simplify
+def columns_of(kind, values):
+    if kind == "number":
+        return [[0, *values]]
+    name, *inner = kind
+    if name == "list":
+        starts, lengths, items = [0], [-1], []
+        for value in values:
+            starts.append(1 + len(items))
+            lengths.append(len(value))
+            items += value
+        return [starts, lengths, *columns_of(inner[0], items)]
+    rows, held = [[0] for _ in inner], [[] for _ in inner]
+    for case, value in values:
+        held[case].append(value)
+        for k, row in enumerate(rows):
+            row.append(len(held[k]) if k == case else 0)
+    for each, found in zip(inner, held, strict=True):
+        rows += columns_of(each, found)
+    return rows
 
 
-def halfway(builder, steps, slots):
-    half = op("floordiv", steps, as_index(2))
-    return builder.hold(op("max", half, as_index(1)))
-
-
-def check_halfway(halfway):
-    """`op("floordiv", steps, as_index(2))`; `builder.hold` keeps what it is now."""
-    goes_on = lambda state: state[0] < 50
-    body = lambda state: (state[0] + 1, jnp.sin(3.0 * state[1]))
-    mode = dict(reverse="checkpoint", slots=20)
-    gradient = mj.grad(lambda x: lax.while_loop(goes_on, body, (0, x), **mode)[1])
-    want, kept = gradient(0.5), lower_reversal.next_checkpoint
-    lower_reversal.next_checkpoint = halfway
-    try:
-        mj.clear_caches()
-        program = with_regions(lower(simplify(mj.make_jaxpr(gradient)(0.5)), "main"))
-        *_, back = (step for step in program.body if isinstance(step, Region))
-        assert sum(isinstance(s, While) for s in statements(back.body)) == 1
-        assert "// 2" in str(program)
-        assert np.allclose(jit(gradient)(0.5), want, rtol=1e-3)
-    finally:
-        lower_reversal.next_checkpoint = kept
-        mj.clear_caches()
+def check_columns_of(columns_of):
+    """All items of all lists go to one call for their kind, and so does each case."""
+    number, pair = "number", ("cases", "number", ("list", "number"))
+    nested = [[[3, 1], []], [], [[4]]]
+    cases = [(0, 7), (1, [5, 6]), (0, 8), (1, [])]
+    for kind, values, want in [
+        (number, [4, 2], [[0, 4, 2]]),
+        (("list", number), [[8, 6], [5]], [[0, 1, 3], [-1, 2, 1], [0, 8, 6, 5]]),
+        (("list", number), [], [[0], [-1], [0]]),
+        (("list", ("list", number)), nested, [
+            [0, 1, 3, 3], [-1, 2, 0, 1], [0, 1, 3, 3], [-1, 2, 0, 1], [0, 3, 1, 4],
+        ]),
+        (pair, cases, [
+            [0, 1, 0, 2, 0], [0, 0, 1, 0, 2], [0, 7, 8], [0, 1, 3], [-1, 2, 0],
+            [0, 5, 6],
+        ]),
+        (("list", pair), [cases[:1], cases[1:3]], [
+            [0, 1, 2], [-1, 1, 2], [0, 1, 0, 2], [0, 0, 1, 0], [0, 7, 8], [0, 1],
+            [-1, 2], [0, 5, 6],
+        ]),
+    ]:
+        assert columns_of(kind, values) == want

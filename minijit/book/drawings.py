@@ -612,7 +612,7 @@ def one_or_two_buffers() -> None:
 
 
 def held_carries(turns: Iterable[tuple[int, Sequence[Any]]], steps: int) -> None:
-    """Chapter 22: the carries that are held, from when to when, by their rows."""
+    """Tour reversed_loops: the carries that are held, from when to when, by rows."""
     import matplotlib.pyplot as plt
 
     _, axis = style.figure(8, 2.2)
