@@ -190,9 +190,8 @@ class Calls:
     def counter(self):
         """The slot that counts the work."""
         if self.ticks is None:
-            self.ticks = f"%w{self.fresh()}"
-            self.entry += [f"  {self.ticks} = alloca i64"]
-            self.entry += [f"  store i64 0, ptr {self.ticks}"]
+            self.ticks = self.slot("i64")
+            self.entry.append(f"  store i64 0, ptr {self.ticks}")
         return self.ticks
 
     def look(self, work):

@@ -47,11 +47,8 @@ class LaneWriter(LLVMWriter):
 
     def library(self, name, kind, values):
         """The C library's functions know one number at a time."""
-        vector, slots = f"<{self.lanes} x {kind}>", []
-        for value in values:
-            slots.append(f"%m{self.fresh()}")
-            self.entry.append(f"  {slots[-1]} = alloca {vector}")
-            self.line(f"store {vector} {value}, ptr {slots[-1]}")
+        vector = f"<{self.lanes} x {kind}>"
+        slots = [self.slot(vector, value) for value in values]
         with self.loop(None, self.lanes) as lane:
             element = f"getelementptr {kind}, ptr"
             places = [self.do(f"{element} {slot}, i64 {lane}") for slot in slots]

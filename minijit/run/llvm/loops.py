@@ -44,10 +44,7 @@ class LoopWriter(LLVMWriter):
 
     def moves(self, buffer):
         """Keep the pointer to a buffer on the stack."""
-        slot = f"%at{self.fresh()}"
-        self.entry.append(f"  {slot} = alloca ptr")
-        self.line(f"store ptr {self.pointers[buffer]}, ptr {slot}")
-        self.pointers[buffer] = slot
+        self.pointers[buffer] = self.slot("ptr", self.pointers[buffer])
         self.moving.add(buffer)
 
     def pointer(self, buffer):

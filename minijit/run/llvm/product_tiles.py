@@ -97,7 +97,7 @@ class ProductWriter(WordWriter):
     def batch(self, number):
         """Where the matrices number so and so begin, in all three arrays."""
         starts = ("%a_start", "%b_start", "%out_start")
-        number, *places = (self.slot("i64", x) for x in (number, *starts))
+        number, *places = (self.cell("i64", x) for x in (number, *starts))
         with self.loop(None, "%axes") as axis:
             here = self.do(f"mul i64 {axis}, 4")
             here = self.do(f"add i64 {here}, {len(FIELDS)}")
@@ -125,12 +125,9 @@ class ProductWriter(WordWriter):
     def least(self, x, y):
         return self.invoke("llvm.smin.i64", "i64", ("i64", x), ("i64", y))
 
-    def slot(self, kind, value):
-        """A cell, as `get` and `set` take it."""
-        slot = f"%t{self.fresh()}"
-        self.entry.append(f"  {slot} = alloca {kind}")
-        self.line(f"store {kind} {value}, ptr {slot}")
-        return kind, slot
+    def cell(self, kind, value):
+        """As of others, by what a number is called in LLVM IR."""
+        return kind, self.slot(kind, value)
 
     def at(self, pointer, *steps):
         """The address of an element, so many strides away; both may be known now."""
@@ -236,7 +233,7 @@ class TileWriter(ProductWriter):
         A panel of them, but if few tiles read it and no row ends amid a vector the rows
         themselves.
         """
-        where, step = self.slot("ptr", "%panel"), self.slot("i64", self.width)
+        where, step = self.cell("ptr", "%panel"), self.cell("i64", self.width)
         few = self.do(f"icmp sle i64 {m}, {FEW_TILES * self.rows}")
         rest = self.do(f"srem i64 {width}, {self.lanes}")
         whole = self.do(f"icmp eq i64 {rest}, 0")
@@ -262,7 +259,7 @@ class TileWriter(ProductWriter):
         places = [self.least(last, r) for r in range(rows)]
         lefts = [self.at(left, (i, "%a_row")) for i in places]
         zero, (start, far) = "zeroinitializer", out
-        sums = [[self.slot(self.vector, zero) for _ in range(vectors)] for _ in places]
+        sums = [[self.cell(self.vector, zero) for _ in range(vectors)] for _ in places]
         with self.loop(None, depth) as i:
             self.step(i, lefts, right, sums)
         for i, totals in enumerate(sums):
@@ -278,7 +275,7 @@ class TileWriter(ProductWriter):
         under a mask.
         """
         with self.loop(None, height) as i:
-            done, size = self.slot("i64", 0), self.width
+            done, size = self.cell("i64", 0), self.width
             while size:
                 some = self.do(f"and i64 {width}, {size}")
                 kind = f"<{size} x {self.kind}>"
@@ -287,7 +284,7 @@ class TileWriter(ProductWriter):
                     where = self.at("%sums", (i, self.width), (first, 1))
                     there = self.at(out, (i, "%out_row"), (first, 1))
                     value = self.do(f"load {kind}, ptr {where}, align 4")
-                    total = self.slot(kind, value)
+                    total = self.cell(kind, value)
                     with self.branch(self.do(f"icmp sgt i64 {turn}, 0")):
                         before = self.do(f"load {kind}, ptr {there}, align 4")
                         more = self.do(f"fadd {kind} {self.get(total)}, {before}")
@@ -359,7 +356,7 @@ class DotWriter(ProductWriter):
             rights = [self.at(b, (j, "%b_column")) for j in across]
             zero = "zeroinitializer"
             sums, parts = (
-                [[self.slot(vector, zero) for _ in across] for _ in down]
+                [[self.cell(vector, zero) for _ in across] for _ in down]
                 for _ in range(2)
             )
             with self.blocks(whole, DEPTH) as (start, count, _):

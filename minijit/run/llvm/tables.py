@@ -83,15 +83,13 @@ class TableMethods:
         Args:
           header: the address where both stand, of one that comes from elsewhere.
         """
-        k, values = self.fresh(), ("null", "0")
-        self.entry += [f"  %m{k} = alloca ptr", f"  %r{k} = alloca i64"]
+        values = "null", "0"
         if header is not None:
             second = self.do(f"getelementptr i64, ptr {header}, i64 1")
             first = self.do(f"load ptr, ptr {header}")
             values = first, self.do(f"load i64, ptr {second}")
-        self.line(f"store ptr {values[0]}, ptr %m{k}")
-        self.line(f"store i64 {values[1]}, ptr %r{k}")
-        self.pointers[buffer], self.rows[buffer] = f"%m{k}", f"%r{k}"
+        self.pointers[buffer] = self.slot("ptr", values[0])
+        self.rows[buffer] = self.slot("i64", values[1])
         self.moving.add(buffer)
 
     def reserve(self, table, rows):

@@ -101,14 +101,25 @@ class Lines(FunctionCalls, Notes):
         """The address of a buffer."""
         return self.pointers[buffer]
 
+    def slot(self, kind, value=None, align=""):
+        """Memory on the stack for as long as the function runs: -> its address.
+
+        Args:
+          value: what is stored there now, if anything.
+        """
+        name = f"%m{self.fresh()}"
+        self.entry.append(f"  {name} = alloca {kind}{align}")
+        if value is not None:
+            self.line(f"store {kind} {value}, ptr {name}")
+        return name
+
     def on_stack(self, buffer):
-        """Memory for a buffer, for as long as the function runs."""
-        size = max(buffer.nbytes // buffer.dtype.itemsize, 1)
-        kind, slot = memory_type(buffer.dtype), f"%m{self.fresh()}"
-        kind = kind if not buffer.shape else f"[{size} x {kind}]"
-        align = ", align 64" if buffer.shape else ""
-        self.entry.append(f"  {slot} = alloca {kind}{align}")
-        self.pointers[buffer] = slot
+        """Memory for a buffer."""
+        kind, align = memory_type(buffer.dtype), ""
+        if buffer.shape:
+            size = max(buffer.nbytes // buffer.dtype.itemsize, 1)
+            kind, align = f"[{size} x {kind}]", ", align 64"
+        self.pointers[buffer] = self.slot(kind, align=align)
 
     def alias(self, buffer):
         """What a load or store says of where else the memory is not used."""
@@ -248,10 +259,8 @@ class LLVMWriter(Lines):
     # A cell: LLVM makes registers of such slots.
 
     def cell(self, dtype, value):
-        kind, slot = self.type(dtype), f"%c{self.fresh()}"
-        self.entry.append(f"  {slot} = alloca {kind}")
-        self.line(f"store {kind} {value}, ptr {slot}")
-        return kind, slot
+        kind = self.type(dtype)
+        return kind, self.slot(kind, value)
 
     def get(self, cell):
         if not isinstance(cell, tuple):

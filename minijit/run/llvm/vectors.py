@@ -408,9 +408,8 @@ class Lanes(Walker):
 
     def stack(self, dtype, count):
         """Memory for so many vectors: (the type of one, its address)."""
-        kind, slot = self.emitter.type(dtype), f"%m{self.emitter.fresh()}"
-        self.emitter.entry.append(f"  {slot} = alloca [{count} x {kind}]")
-        return kind, slot
+        kind = self.emitter.type(dtype)
+        return kind, self.writer.slot(f"[{count} x {kind}]")
 
     def within(self, slot, number):
         return self.writer.do(f"getelementptr {slot[0]}, ptr {slot[1]}, i64 {number}")

@@ -1,6 +1,7 @@
 """Long work in native loops, in parts: the loop takes some, and workers the others.
 
-    call void @shared_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr %team)
+    store ptr @kernel_5b0c, ptr %v7                 ; what a part of the job calls
+    call void @minijit_share(ptr %m3, i64 12, ptr @minijit_part_1, ptr %v9, i64 %v8)
 
 A region is one function of one thread.  Where it comes to a long product, or to a long
 nest of loops that is no step of another one, it makes a job of it, as `workers.py`
@@ -31,16 +32,14 @@ from ...trace.base.config import config
 from ..cache_folder import short_name
 from ..emit import walkers
 from ..llvm import strips
-from ..llvm.calls import MOST_ROWS, Calls, declaration, plan_of, tiles
-from ..llvm.engine import share
-from ..llvm.functions import ATTRIBUTES
+from ..llvm.calls import MOST_ROWS, Calls, plan_of, tiles
 from ..llvm.kernels import KernelText, eights, kernel_texts
 from ..llvm.loops import LoopWriter
 from ..llvm.regions import RegionText, RegionWriter
 from ..llvm.types import memory_type
 from ..reports import kernel_threads
 from .kernels import RangeWriter, ThreadedText, duration_of, job_of, ranges, workers
-from .workers import ARRAYS, JobWriter, caller_in_parts
+from .workers import ARRAYS, caller_in_parts
 
 # Parts have a multiple of so many columns, whole panels, and of so many rows.
 COLUMNS, ROWS = 32, 8
@@ -99,29 +98,6 @@ DECLARED = (
     "declare void @minijit_share(ptr, i64, ptr, ptr, i64)",
     "declare i64 @llvm.smin.i64(i64, i64)",
 )
-PART = "declare void @minijit_part_1(ptr, i64)"
-
-
-@functools.cache
-def shared(key):
-    """The name of the function for products in parts that `tiles` has a key for."""
-    caller_in_parts(1)
-    name, writer = f"shared_{key}", JobWriter()
-    job = writer.do(f"alloca [{ARRAYS + 8} x i64], align 64")
-    # After the four words that `share` writes, a job has what `part` reads of it.
-    words = f"@kernel_{key}", writer.after("%counts", 2), "%a", "%b", "%out", "%numbers"
-    for i, word in enumerate(words, ARRAYS - 2):
-        writer.put(word, job, i)
-    parts, most = (writer.word("%counts", i, "i64") for i in (0, 1))
-    there = writer.word("%team", 0, "i64")
-    helpers = writer.do(f"call i64 @llvm.smin.i64(i64 {there}, i64 {most})")
-    boxes = writer.after("%team", 1)
-    given = f"ptr {job}, i64 {parts}, ptr @minijit_part_1, ptr {boxes}"
-    writer.line(f"call void @minijit_share({given}, i64 {helpers})")
-    given = "ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team"
-    text = writer.text(f"void @{name}({given}) #0")
-    share(name, "\n".join([*DECLARED, PART, declaration(key), text, ATTRIBUTES]))
-    return name
 
 
 # ---- nests of loops
@@ -245,22 +221,21 @@ def part_of(walker, stmt):
     """
     writer, own, values = walker.emitter, PartWriter(stmt, ()), {}
     names, anew, changed = buffer_names((stmt,)), numbers_of(stmt), []
-    params, given, places = ["range", "stopped"], [writer.cell_of("i8", "0")], {}
+    params, given, places = ["range", "stopped"], [writer.slot("i8", "0")], {}
     for buffer, name in names.items():
         place, kind = writer.pointer(buffer), memory_type(buffer.dtype)
         if buffer.space == "register" and not buffer.shape:
             # What others know by its address would be no register.
-            slot = writer.cell_of(kind, writer.do(f"load {kind}, ptr {place}"))
+            slot = writer.slot(kind, writer.do(f"load {kind}, ptr {place}"))
             if buffer in anew:
                 changed.append((kind, slot, place))
-                own.entry.append(f"  %own_{name} = alloca {kind}")
-                places[buffer] = f"own_{name}"
+                places[buffer] = own.slot(kind)[1:]
             place = slot
         given.append(place)
         params.append(name)
     for i, expr in enumerate(from_outside(walker, stmt)):
         kind = writer.type(expr.dtype)
-        given.append(writer.cell_of(kind, walker.value(expr)))
+        given.append(writer.slot(kind, walker.value(expr)))
         own.entry.append(f"  %known{i} = load {kind}, ptr %given{i}")
         values[expr] = f"%known{i}"
         params.append(f"given{i}")
@@ -288,7 +263,7 @@ def walk_loop(walker, stmt):
         strips.walk_loop(walker, stmt)
         return
     name, given, changed = part_of(walker, stmt)
-    writer.share(name, given, stmt)
+    writer.share_nest(name, given, stmt)
     for kind, slot, place in changed:
         last = writer.do(f"load {kind}, ptr {slot}")
         writer.line(f"store {kind} {last}, ptr {place}")
@@ -303,34 +278,31 @@ walkers |= {For: walk_loop}
 class SharingWriter(RegionWriter):
     """Writes a region whose long products and nests run in parts."""
 
-    def cell_of(self, kind, value):
-        """A number on the stack."""
-        slot = f"%m{self.fresh()}"
-        self.entry.append(f"  {slot} = alloca {kind}")
-        self.line(f"store {kind} {value}, ptr {slot}")
-        return slot
+    def share(self, name, given, parts):
+        """Run a function of a range, and of addresses, as a job of these ranges."""
+        numbers, count = self.numbers(job_of(parts, len(parts))), eights(len(given))
+        caller_in_parts(count)
+        part = f"@minijit_part_{count}"
+        self.declared |= dict.fromkeys([*DECLARED, f"declare void {part}(ptr, i64)"])
+        job = self.slot(f"[{ARRAYS + 8 * count} x i64]", align=", align 64")
+        after = lambda place, i: self.do(f"getelementptr i64, ptr {place}, i64 {i}")
+        # `share` writes the four words before these.
+        for i, word in enumerate((f"@{name}", after(numbers, 2), *given), ARRAYS - 2):
+            self.line(f"store ptr {word}, ptr {after(job, i)}")
+        most = f"i64 {self.do('load i64, ptr %team')}, i64 {len(parts) - 1}"
+        helpers = self.do(f"call i64 @llvm.smin.i64({most})")
+        boxes = f"ptr {after('%team', 1)}, i64 {helpers}"
+        words = f"ptr {job}, i64 {len(parts)}, ptr {part}, {boxes}"
+        self.line(f"call void @minijit_share({words})")
 
-    def share(self, name, given, loop):
-        """Run a function of ranges of a loop's steps, and of addresses, as a job."""
+    def share_nest(self, name, given, loop):
+        """Run a function of ranges of a loop's steps as a job."""
         looks = any(isinstance(s, Look) for s in statements((loop,)))
         many = int(duration_of((loop,)) * PARTS / max(config.thread_time, 1))
         many = max(min(many, config.fusion.most_parts) // PARTS, 2)
         # Who waits for others looks for no signal: parts that look for any are short.
-        parts = ranges(loop.axis.extent, loop.axis.extent if looks else many)
-        numbers, count = self.numbers(job_of(parts, len(parts))), eights(len(given))
-        caller_in_parts(count)
-        job, part = f"%job{self.fresh()}", f"@minijit_part_{count}"
-        self.entry.append(f"  {job} = alloca [{ARRAYS + 8 * count} x i64], align 64")
-        after = lambda place, i: self.do(f"getelementptr i64, ptr {place}, i64 {i}")
-        for i, word in enumerate((f"@{name}", after(numbers, 2), *given), ARRAYS - 2):
-            self.line(f"store ptr {word}, ptr {after(job, i)}")
-        there = self.do("load i64, ptr %team")
-        most = f"i64 {there}, i64 {len(parts) - 1}"
-        helpers = self.do(f"call i64 @llvm.smin.i64({most})")
-        self.declared |= dict.fromkeys([*DECLARED, f"declare void {part}(ptr, i64)"])
-        boxes = f"ptr {after('%team', 1)}, i64 {helpers}"
-        words = f"ptr {job}, i64 {len(parts)}, ptr {part}, {boxes}"
-        self.line(f"call void @minijit_share({words})")
+        extent = loop.axis.extent
+        self.share(name, given, ranges(extent, extent if looks else many))
         if looks:
             stopped, k = self.do(f"load i8, ptr {given[0]}"), self.fresh()
             stopped = self.do(f"icmp ne i8 {stopped}, 0")
@@ -342,16 +314,12 @@ class SharingWriter(RegionWriter):
         if not is_worth_sharing(call):
             super().product(call, offsets)
             return
-        name = shared(tiles(call))
         blocks, size, numbers = shared_plan(call)
-        parts = pieces(blocks, size)
-        counts = job_of(parts, len(parts)).tolist()
         some = self.do(f"icmp sgt i64 {self.do('load i64, ptr %team')}, 0")
         with self.branch(some) as otherwise:
             out, a, b = self.starts((*call.outputs, *call.inputs), offsets)
-            given = a, b, out, self.numbers(numbers), self.numbers(counts), "%team"
-            self.declared[f"declare void @{name}({', '.join(['ptr'] * 6)})"] = None
-            self.call_routine(name, given)
+            given = a, b, out, self.numbers(numbers)
+            self.share(f"kernel_{tiles(call)}", given, pieces(blocks, size))
             otherwise()
             super().product(call, offsets)
 
