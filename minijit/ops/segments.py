@@ -25,8 +25,9 @@ def check_segments(name, aval, ids, size, bucket_size):
         )
 
 
-def segments(name, scatter, monoid, text):
-    """`segment_sum` and its like: `scatter` combines as the monoid does."""
+def segments(name, scatter, combine, text):
+    """`segment_sum` and its like: `scatter` combines as the function `combine` does."""
+    monoid = lax.monoids[combine]
 
     def function(
         data, segment_ids, num_segments=None, indices_are_sorted=False,
@@ -67,7 +68,7 @@ def segments(name, scatter, monoid, text):
         return found if bucket_size is None else monoid.reduce(found, (0,))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{text}.  JAX: `jax.ops.{name}`.
+    function.__doc__ = f"""{text} of the rows of each segment.  JAX: `jax.ops.{name}`.
 
     Args:
       data: [n, *rest], or a number that stands for n of it.
@@ -85,19 +86,7 @@ def segments(name, scatter, monoid, text):
     return function
 
 
-segment_sum = segments(
-    "segment_sum", scatter_add, lax.monoids[lax.add],
-    "The sum of the rows of each segment",
-)  # fmt: skip
-segment_prod = segments(
-    "segment_prod", scatter_mul, lax.monoids[lax.mul],
-    "The product of the rows of each segment",
-)  # fmt: skip
-segment_max = segments(
-    "segment_max", scatter_max, lax.monoids[lax.max],
-    "The largest of the rows of each segment",
-)  # fmt: skip
-segment_min = segments(
-    "segment_min", scatter_min, lax.monoids[lax.min],
-    "The smallest of the rows of each segment",
-)  # fmt: skip
+segment_sum = segments("segment_sum", scatter_add, lax.add, "The sum")
+segment_prod = segments("segment_prod", scatter_mul, lax.mul, "The product")
+segment_max = segments("segment_max", scatter_max, lax.max, "The largest")
+segment_min = segments("segment_min", scatter_min, lax.min, "The smallest")

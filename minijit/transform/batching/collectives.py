@@ -52,15 +52,12 @@ def as_names(axis_name):
     return tuple(axis_name) if several else (axis_name,)
 
 
-def names_of(axis_name):
-    """One name or several as a tuple; each must be bound."""
-    axis_size(axis_name)
-    return as_names(axis_name)
-
-
-def reject_groups(axis_index_groups):
+def names_of(axis_name, axis_index_groups=None):
+    """One name or several as a tuple; each must be bound, and no groups be given."""
     if axis_index_groups is not None:
         raise NotImplementedError("axis_index_groups are not supported under vmap")
+    axis_size(axis_name)
+    return as_names(axis_name)
 
 
 def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -72,8 +69,7 @@ def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
     A number is the same in all lanes: its sum is known, and a number.
     """
-    reject_groups(axis_index_groups)
-    names = names_of(axis_name)
+    names = names_of(axis_name, axis_index_groups)
 
     def one(v):
         if isinstance(v, (int, float, complex)):
@@ -87,7 +83,7 @@ def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The mean over the lanes of a named axis."""
-    n = axis_size(names_of(axis_name))
+    n = axis_size(axis_name)
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
 
     def one(v):
@@ -101,14 +97,14 @@ def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any
 
 def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The largest over the lanes of a named axis."""
-    reject_groups(axis_index_groups)
-    return tree_map(partial(pmax_p.bind, axis_name=names_of(axis_name)), x)
+    names = names_of(axis_name, axis_index_groups)
+    return tree_map(partial(pmax_p.bind, axis_name=names), x)
 
 
 def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The smallest over the lanes of a named axis."""
-    reject_groups(axis_index_groups)
-    return tree_map(partial(pmin_p.bind, axis_name=names_of(axis_name)), x)
+    names = names_of(axis_name, axis_index_groups)
+    return tree_map(partial(pmin_p.bind, axis_name=names), x)
 
 
 def axis_index(axis_name: Any) -> Any:
@@ -130,8 +126,7 @@ def all_gather(
 
     With `tiled` they are put one after another along an axis that is there already.
     """
-    reject_groups(axis_index_groups)
-    names = names_of(axis_name)
+    names = names_of(axis_name, axis_index_groups)
 
     def one(v):
         for name in reversed(names):
@@ -197,8 +192,7 @@ def all_to_all(
 
     Raises ValueError if there is not one part for each lane.
     """
-    reject_groups(axis_index_groups)
-    names = names_of(axis_name)
+    names = names_of(axis_name, axis_index_groups)
     size = axis_size(names)
 
     def one(v):
@@ -228,8 +222,7 @@ def psum_scatter(
       scatter_dimension: the axis of the parts, one for each lane; it goes, but with
         `tiled`, where each lane gets an equal share of it.
     """
-    reject_groups(axis_index_groups)
-    names = names_of(axis_name)
+    names = names_of(axis_name, axis_index_groups)
     size = axis_size(names)
 
     def one(v):
