@@ -57,8 +57,7 @@ def check_rank(sharding, ndim):
 
 def is_placement(x):
     """Whether something says where an array is."""
-    kinds = Device, Sharding, PartitionSpec, str
-    return x is None or isinstance(x, kinds)
+    return x is None or isinstance(x, (Device, Sharding, PartitionSpec, str))
 
 
 def each_placed(x, placements):

@@ -102,8 +102,7 @@ def gradient(
             f"Invalid number of spacing arguments {len(spacing)} for {axis=}"
         )
     spacing = spacing * len(axes) if len(spacing) == 1 else spacing
-    pairs = zip(axes, spacing, strict=True)
-    results = [gradient_along(x, h, i) for i, h in pairs]
+    results = [gradient_along(x, h, i) for i, h in zip(axes, spacing, strict=True)]
     return results[0] if len(axes) == 1 else results
 
 

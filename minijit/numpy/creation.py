@@ -289,8 +289,7 @@ class Joiner:
         if trans1d == -1 or own >= rank:
             return x
         shifts = rank - builtins.abs(rank + trans1d + 1) % rank
-        order = [*range(shifts, rank), *range(shifts)]
-        return primitives.transpose(x, order)
+        return primitives.transpose(x, [*range(shifts, rank), *range(shifts)])
 
 
 r_, c_ = Joiner("r_", 0, 1, -1), Joiner("c_", -1, 2, 0)

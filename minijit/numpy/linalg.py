@@ -277,8 +277,7 @@ def svd_of_hermitian(a, compute_uv):
 
 def take_last(x, order):
     """Elements, or columns, in the order of a permutation of the last axis."""
-    more = x.ndim - order.ndim
-    order = expand_dims(order, -2) if more else order
+    order = expand_dims(order, -2) if x.ndim - order.ndim else order
     return take_along_axis(x, broadcast_to(order, x.shape), -1)
 
 

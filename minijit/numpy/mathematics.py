@@ -480,8 +480,7 @@ smooth_logaddexp2.defjvp(partial(share_of_sum, smooth_logaddexp2, exp2), True)
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 below zero, 1 above, x2 at zero.  JAX: `jnp.heaviside`."""
     check_inexact("heaviside", (x1, x2))
-    family = dtypes.to_inexact_dtype
-    x, y = broadcast_arrays(*promote_dtypes([x1, x2], family))
+    x, y = broadcast_arrays(*promote_dtypes([x1, x2], dtypes.to_inexact_dtype))
     zero, one = like(x, 0), like(x, 1)
     result = choose_where(isnan(x), x, y)
     result = choose_where(primitives.gt(x, zero), one, result)

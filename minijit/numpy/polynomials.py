@@ -33,8 +33,7 @@ lstsq = on_demand("numpy.linalg:lstsq")
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The polynomial with coefficients p, highest first, at x.  JAX: same name."""
     p, x = in_one_dtype("polyval", p, x)
-    shape = broadcast_shapes(p.shape[1:], x.shape)
-    y = zeros(shape, x.dtype)
+    y = zeros(broadcast_shapes(p.shape[1:], x.shape), x.dtype)
     for i in range(p.shape[0]):
         y = y * x + p[i]
     return y
@@ -139,8 +138,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
 
 def companion(p):
     """The matrix whose eigenvalues are the zeros of a polynomial."""
-    below = eye(p.size - 1, k=-1, dtype=p.dtype)
-    return below.at[0].set(-p[1:] / p[0])
+    return eye(p.size - 1, k=-1, dtype=p.dtype).at[0].set(-p[1:] / p[0])
 
 
 def polyfit(

@@ -349,8 +349,7 @@ def einsum_plan(subscripts, operands, optimize):
     operands = arrays("einsum", *operands)
     shapes = [x.shape for x in operands]
     terms, result = expand(terms, result, shapes)
-    sizes = sizes_of(terms, shapes)
-    path = contraction_path(terms, result, sizes, optimize)
+    path = contraction_path(terms, result, sizes_of(terms, shapes), optimize)
     return operands, terms, result, path
 
 

@@ -57,8 +57,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 def flip(m: ArrayLike, axis: Axis = None) -> Array:
     """The elements in reverse order along axes, by default all.  JAX: same name."""
     x, = arrays("flip", m)
-    axes = canonical_axes(axis, x.ndim)
-    return slicing.rev(x, axes)
+    return slicing.rev(x, canonical_axes(axis, x.ndim))
 
 
 def fliplr(m: ArrayLike) -> Array:

@@ -260,6 +260,5 @@ def cumulative_prod(
     include_initial: bool = False,
 ) -> Array:
     """As `cumprod`; may begin with 1.  JAX: `jnp.cumulative_prod`."""
-    first = 1 if include_initial else None
-    options = (axis, dtype, first, False)
+    options = (axis, dtype, 1 if include_initial else None, False)
     return cumulative_of("cumulative_prod", running.cumprod, x, *options)

@@ -300,8 +300,7 @@ def put(
     else:
         kind = NotImplementedError if mode == "raise" else ValueError
         raise kind(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
-    flat = ravel(x).at[i].set(v, mode="drop")
-    return reshape(flat, x.shape)
+    return reshape(ravel(x).at[i].set(v, mode="drop"), x.shape)
 
 
 def place(

@@ -283,8 +283,7 @@ def rbg_bits(key, width, shape):
 
 def unsafe_rbg_split(key, shape):
     """Each tenth of the generator's next rows is a key."""
-    size = math.prod(shape)
-    _, rows = rng_bit_generator(key, (10 * size, 4))
+    _, rows = rng_bit_generator(key, (10 * math.prod(shape), 4))
     rows = lax.slice(rows, (0, 0), rows.shape, (10, 1))
     return lax.reshape(rows, (*shape, 4))
 

@@ -351,8 +351,7 @@ def by_binding(eqn):
     avals = [known_type(x.aval) for x in eqn.invars]
 
     def run(*values):
-        arrays = map(ArrayImpl, values, avals)
-        results = eqn.primitive.bind(*arrays, **eqn.params)
+        results = eqn.primitive.bind(*map(ArrayImpl, values, avals), **eqn.params)
         several = eqn.primitive.multiple_results
         return [x._value for x in (results if several else [results])]
 

@@ -102,8 +102,7 @@ def fft_shape(x, *, fft_type, fft_lengths):
     if is_real:
         return x.update(shape=(*rest, *half(fft_lengths)), dtype=to_complex(x.dtype))
     if fft_type is FftType.IRFFT:
-        dtype = real_part(x.dtype)
-        return x.update(shape=(*rest, *fft_lengths), dtype=dtype)
+        return x.update(shape=(*rest, *fft_lengths), dtype=real_part(x.dtype))
     return x
 
 

@@ -874,8 +874,7 @@ def geqrf_numpy(x):
 
 
 def householder_numpy(a, taus):
-    name = "ungqr" if a.dtype.kind == "c" else "orgqr"
-    return lapack(name, a.dtype)(a, taus)[0]
+    return lapack("ungqr" if a.dtype.kind == "c" else "orgqr", a.dtype)(a, taus)[0]
 
 
 def tridiagonal_numpy(a, *, lower):

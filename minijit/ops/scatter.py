@@ -687,8 +687,7 @@ def scatter_transpose(ct, x, indices, updates, **params):
     """What was written over has no part in the result; each place was written once."""
     over = part = None
     if is_linear(x):
-        shape = aval_of_argument(updates).shape
-        zero = lax.full(shape, 0, aval_of(ct).dtype)
+        zero = lax.full(aval_of_argument(updates).shape, 0, aval_of(ct).dtype)
         over = scatter_p.bind(ct, indices, zero, **params)
     if is_linear(updates):
         part = read_back(ct, indices, updates, **params)

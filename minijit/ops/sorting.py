@@ -124,8 +124,7 @@ def top_k_shape(x, *, k, axis):
             "top_k returns int32 indices, which will overflow for array dimensions "
             f"that are larger than the maximum int32, got {x.shape}"
         )
-    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    values = x.update(shape=shape)
+    values = x.update(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]))
     return [values, values.update(dtype=np.dtype(np.int32), weak_type=False)]
 
 

@@ -305,8 +305,7 @@ def window_positions(shape, params):
         place = lax.div(place, base)
         flat = place if flat is None else lax.add(lax.mul(flat, n), place)
         inside = there if inside is None else lax.bitwise_and(inside, there)
-    size = math.prod(shape)
-    flat = lax.select(inside, flat, lax.full_like(flat, size))
+    flat = lax.select(inside, flat, lax.full_like(flat, math.prod(shape)))
     return lax.reshape(flat, (*counts, math.prod(windows)))
 
 

@@ -68,8 +68,7 @@ def map_coordinates(input, coordinates, order, mode="constant", cval=0.0):
     choices = [neighbours(c, order) for c in coordinates]
     for corner in itertools.product(*choices):
         each = [(i, n) for (i, _), n in zip(corner, input.shape, strict=True)]
-        index = [continuations[mode](i, n) for i, n in each]
-        value = input[tuple(index)]
+        value = input[tuple([continuations[mode](i, n) for i, n in each])]
         if mode == "constant":
             inside = [(i >= 0) & (i < n) for i, n in each]
             value = jnp.where(functools.reduce(operator.and_, inside), value, cval)

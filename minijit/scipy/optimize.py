@@ -120,8 +120,7 @@ def lbfgs(
         converged = jnp.linalg.norm(g, ord=norm) < gtol
         status = jnp.where(s["f"] - value < ftol, 4, 0)
         for code, reached in ((3, s["calls"]), (2, s["calls"]), (1, s["k"])):
-            limit = most[code - 1]
-            status = jnp.where(reached >= limit, code, status)
+            status = jnp.where(reached >= most[code - 1], code, status)
         status = jnp.where(failed != 0, 5, status)
         last = lambda rows, new: jnp.concatenate([rows[1:], new[None]])
         return {

@@ -461,8 +461,7 @@ def istft(
     x = x / jnp.where(norm > 1e-10, norm, 1.0).astype(norm.dtype)
     times = jnp.asarray(np.arange(x.shape[0]) / fs, x.real.dtype)
     if x.ndim > 1:
-        place = time_axis - (freq_axis < time_axis)
-        x = jnp.moveaxis(x, -1, place)
+        x = jnp.moveaxis(x, -1, time_axis - (freq_axis < time_axis))
     return times, x
 
 

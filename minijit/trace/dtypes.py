@@ -447,8 +447,7 @@ def to_inexact_dtype(dtype):
     """The floating type in which functions like `sin` compute for this dtype."""
     dtype = numeric_dtype(dtype)
     if family_of.get(dtype) in ("bool", "signed", "unsigned"):
-        wide = dtype.itemsize == 8
-        return np.dtype("float64" if wide else "float32")
+        return np.dtype("float64" if dtype.itemsize == 8 else "float32")
     return dtype
 
 

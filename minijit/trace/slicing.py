@@ -370,8 +370,7 @@ def dynamic_slice_in_dim(
 
 def starts_along(shape, axis, index):
     """Start indices that are zero but along one axis, all of one dtype."""
-    dtype = dtypes.numeric_dtype(aval_of(index).dtype)
-    starts = [np.zeros((), dtype)] * len(shape)
+    starts = [np.zeros((), dtypes.numeric_dtype(aval_of(index).dtype))] * len(shape)
     starts[axis] = index
     return starts
 

@@ -42,8 +42,7 @@ def rebind(primitive, params, closed, args):
 def info_of(closed, kind):
     """What to call a jaxpr made from another one."""
     debug = closed.jaxpr.debug
-    name = debug.name if debug else "jaxpr"
-    return TraceInfo(name, kind, debug and debug.source)
+    return TraceInfo(debug.name if debug else "jaxpr", kind, debug and debug.source)
 
 
 def drop_dead(closed):

@@ -233,8 +233,7 @@ def leaf_types(tree):
 def check_call(primitive, trace, *args, jaxpr, **params):
     leaves, tree = tree_flatten(trace.error)
     closed, out_tree = threaded(jaxpr, trace.errors, tree)
-    outs = rebind(primitive, params, closed, [*leaves, *args])
-    return trace.take(out_tree, outs)
+    return trace.take(out_tree, rebind(primitive, params, closed, [*leaves, *args]))
 
 
 def check_cond(trace, index, *args, branches):
@@ -306,8 +305,7 @@ def check_custom(primitive, trace, *args, **params):
     )
     passing = passing_jvp if primitive is custom_jvp_p else passing_vjp
     rule = passing(params["rule"], len(leaves))
-    outs = primitive.bind(*leaves, *args, call=closed, rule=rule)
-    return trace.take(tree, outs)
+    return trace.take(tree, primitive.bind(*leaves, *args, call=closed, rule=rule))
 
 
 def passing_jvp(rule, n):
@@ -326,8 +324,7 @@ def passing_vjp(rule, n):
     captured = n + rule.captured
 
     def call(primals, nonzero):
-        given = primals[captured:], nonzero[captured:]
-        outs, residuals, bwd = rule.call(*given)
+        outs, residuals, bwd = rule.call(primals[captured:], nonzero[captured:])
 
         def passing_bwd(residuals, cts):
             return [*[None] * captured, *bwd(residuals, cts[n:])]

@@ -15,8 +15,7 @@ def apply_primitive(prim, *args, **params):
 
     So it may be a primitive's `def_impl`.
     """
-    alone = compiled_alone(prim, tuple(params))
-    return (alone or prim.bind)(*args, **params)
+    return (compiled_alone(prim, tuple(params)) or prim.bind)(*args, **params)
 
 
 _names.publish(globals(), "apply_primitive canonicalize_dtype_handlers")

@@ -182,8 +182,7 @@ def build_triangular_solve(builder, call, places):
             with loop(builder, s) as r:
                 total.subtract(a(i, place(r)), x[at(place(r), c)])
             whole = params["unit_diagonal"]
-            value = total.value if whole else op("div", total.value, a(i, i))
-            x[at(i, c)] = value
+            x[at(i, c)] = total.value if whole else op("div", total.value, a(i, i))
     finish(builder, call, places)
 
 
@@ -494,8 +493,7 @@ def qr(m, *, pivoting, full_matrices):
     else:
         m.call("geqrf", rows, columns, a, rows, taus, WORK)
     zero = Const(0, m.dtype)
-    upper = lambda i, j: op("select", op("le", i, j), a.load((j, i)), zero)
-    m.give(1, upper)
+    m.give(1, lambda i, j: op("select", op("le", i, j), a.load((j, i)), zero))
     q = m.fill(m.room(wanted, rows), lambda j, i: a.load((j, i)), (least, rows))
     m.call("orgqr", rows, wanted, least, q, rows, taus, WORK)
     m.give_columns(0, q)
@@ -587,8 +585,7 @@ def tridiagonal_solve(m):
     n, many = m.inputs[3].shape[-2:]
     below, diagonal, above = m.vector(0, 1), m.vector(1), m.vector(2)
     x = m.columns(3)
-    good = m.call("gtsv", n, many, below, diagonal, above, x, n)
-    m.give_columns(0, x, good)
+    m.give_columns(0, x, m.call("gtsv", n, many, below, diagonal, above, x, n))
 
 
 # primitive -> function(routines, **params) that builds its statements for a matrix.
@@ -626,8 +623,7 @@ def build(builder, call, places):
 
 def obstacle(call):
     """Why a decomposition is left to Python, or None."""
-    views = *call.inputs, *call.outputs
-    dtypes = [view.buffer.dtype for view in views]
+    dtypes = [view.buffer.dtype for view in (*call.inputs, *call.outputs)]
     reason = in_the_way(kind_of(call), dtypes, call.inputs)
     return reason and f"{kind_of(call)} in its body is {reason}"
 

@@ -33,8 +33,7 @@ def window_lower(name):
             place, here = undilated(place, x.shape[d], base_dilation[d])
             where.append(place)
             inside = both(inside, here)
-        wide = wide_dtype(out.dtype)
-        start, = start_values(Reduce(name, (), (Const(0, wide),)))
+        start, = start_values(Reduce(name, (), (Const(0, wide_dtype(out.dtype)),)))
         if 0 in x.shape or 0 in window_dimensions:
             return op("convert", start, dtype=out.dtype)
         value = op("select", inside, widen(x[tuple(where)]), start)

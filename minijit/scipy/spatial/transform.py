@@ -312,8 +312,7 @@ def of_angles(axes, turned):
             parts[axis] = jnp.sin(half)
             quat = jnp.stack(parts)
             if result is not None:
-                pair = (result, quat) if turned else (quat, result)
-                quat = composed(*pair)
+                quat = composed(*(result, quat) if turned else (quat, result))
             result = quat
         return result
 

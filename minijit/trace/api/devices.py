@@ -187,8 +187,7 @@ class Shard:
 
 def addressable_shards(x):
     """`x.addressable_shards`, `x.global_shards`: one part, which is all of it."""
-    everything = (slice(None),) * x.ndim
-    return [Shard(x.device, everything, 0, x)]
+    return [Shard(x.device, (slice(None),) * x.ndim, 0, x)]
 
 
 def addressable_data(x, index):

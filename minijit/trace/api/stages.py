@@ -228,8 +228,7 @@ class Compiled:
 
 def signature_text(lowered):
     """`step(w: f32[3], x: f32[]) -> f32[3]`: what goes in and what comes out."""
-    names = lowered.jaxpr.jaxpr.debug.arg_names
-    given = zip(names, lowered.avals, strict=False)
+    given = zip(lowered.jaxpr.jaxpr.debug.arg_names, lowered.avals, strict=False)
     args = ", ".join(f"{name}: {aval.str_short()}" for name, aval in given)
     out = tree_unflatten(lowered.out_tree, map(Shown, lowered.jaxpr.out_avals))
     return f"{lowered.fun_name}({args}) -> {out}"

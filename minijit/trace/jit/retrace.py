@@ -58,8 +58,7 @@ def static_facts(call, statics):
     """The facts of the static arguments, {name: value}."""
     facts = {("static", name): f"{value!r:.200}" for name, value in statics.items()}
     for name in statics:
-        how = "keyword" if name in call.statics else "position"
-        facts["passed by", name] = how
+        facts["passed by", name] = "keyword" if name in call.statics else "position"
     return facts
 
 

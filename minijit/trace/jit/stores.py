@@ -150,5 +150,4 @@ def keep_entry(function, captures, key, entry, known_by):
     entry.record.kept = captures.tracers or not entry.tracers
     store = store_of(function, captures, (entry.closed, entry.out_tree, *known_by))
     if entry.record.kept and store is not None:
-        owners = captures.owners if store is shared else ()
-        store.store(key, entry, owners)
+        store.store(key, entry, captures.owners if store is shared else ())

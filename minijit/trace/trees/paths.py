@@ -120,8 +120,7 @@ def mismatch(treedef, tree, names):
         children = matching_children(node, x)
         if children is None:
             break
-        keys = keys_of(x, node.arity)
-        steps = zip(keys, children, strict=True)
+        steps = zip(keys_of(x, node.arity), children, strict=True)
         stack.extend(reversed([(path + str(key), child) for key, child in steps]))
     found = tree_structure(x).nodes[0]
     first, second = names

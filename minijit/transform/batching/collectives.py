@@ -241,8 +241,7 @@ def ppermute(x: ArrayLike, axis_name: Any, perm: Any) -> Any:
         side.  A lane that gets nothing has zeros.
     """
     names = names_of(axis_name)
-    size = axis_size(names)
-    senders = sender_table(perm, size)
+    senders = sender_table(perm, axis_size(names))
     here = axis_index(names)
     sender = lax.as_array(np.array([max(s, 0) for s in senders], np.int32))
     known = lax.as_array(np.array([s >= 0 for s in senders]))
@@ -287,8 +286,7 @@ def pshuffle(x: ArrayLike, axis_name: Any, perm: int | Sequence[int]) -> Any:
 
 
 def gathered_shape(x, *, axis_size, all_gather_dimension, **params):
-    shape = inserted(x.shape, all_gather_dimension, axis_size)
-    return x.update(shape=shape)
+    return x.update(shape=inserted(x.shape, all_gather_dimension, axis_size))
 
 
 def unbound(*args, axis_name, **params):

@@ -31,8 +31,7 @@ def merge_into(x, source, target):
 def split_axis(x, axis, n):
     """x with one axis made two, the first of size n."""
     shape = x.shape
-    sizes = (*shape[:axis], n, shape[axis] // n, *shape[axis + 1 :])
-    return lax.reshape(x, sizes)
+    return lax.reshape(x, (*shape[:axis], n, shape[axis] // n, *shape[axis + 1 :]))
 
 
 def pad_rule(lanes, axes, x, value, *, padding_config):

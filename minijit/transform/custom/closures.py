@@ -99,8 +99,7 @@ def converted_closure(fun, example_args, wanted):
     def converted(*args):
         what = "the arguments of a converted function", "those it was converted with"
         given = leaves_like(in_tree, args[:count], *what)
-        captured = leaves_like(captured_tree, [*args[count:]], *what)
-        values = completed(kept, captured)
+        values = completed(kept, leaves_like(captured_tree, [*args[count:]], *what))
         return tree_unflatten(out_tree, eval_jaxpr(jaxpr, values, *given))
 
     return converted, captured

@@ -199,8 +199,7 @@ def solve_tangents(args, tangents, const_lengths, jaxprs, change):
     aux = [None] * (len(jaxprs[1].out_avals) - len(b))
     if not present(rhs):
         return [None] * len(b) + aux
-    outs = bind_parts(jaxprs, captured, dense(rhs, map(aval_of, b)))
-    return outs[: len(b)] + aux
+    return bind_parts(jaxprs, captured, dense(rhs, map(aval_of, b)))[: len(b)] + aux
 
 
 def linear_solve_linearize(nonzero, *args, const_lengths, jaxprs):
@@ -316,8 +315,7 @@ def custom_root(
     kind, like = "custom_root", "initial_guess"
     check = partial(record_solver, kind=kind, like=like, tree=tree)
     f_part = check(f, (avals,), what="f")
-    solver = partial(solve, f)
-    solve_part = check(solver, (avals,), what="solve", has_aux=has_aux)
+    solve_part = check(partial(solve, f), (avals,), what="solve", has_aux=has_aux)
     # The user's solver on f's derivative at x.
     tangent = lambda x, y: tangent_solve(linearize(f, x)[1], y)
     parts = [f_part, solve_part, check(tangent, (avals, avals), what="tangent_solve")]

@@ -170,8 +170,7 @@ def may_save(policy, eqn):
     Raises TypeError for an answer that is none, say because the policy is a function
     that makes policies.
     """
-    avals = [v.aval for v in eqn.invars]
-    answer = policy(eqn.primitive, *avals, **eqn.params)
+    answer = policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params)
     if answer in (Saveable, Recompute):
         return answer == Saveable
     if isinstance(answer, (bool, np.bool_, Offloadable)):
