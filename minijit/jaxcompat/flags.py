@@ -123,11 +123,9 @@ for _name in texts:
 for _name, _values in (fixed | words).items():
     config.define(_name, _values[0], "one of JAX's flags", allowed=_values)
 config.define(
-    "default_matmul_precision",
-    None,
+    "default_matmul_precision", None,
     "for JAX's sake: products are as precise as their dtype; a trace says it",
-    changes_traces=True,
-    allowed=(None, *matmul_precisions),
+    changes_traces=True, allowed=(None, *matmul_precisions),
 )
 config.define("no_tracing", False, "raise where a function is traced")
 

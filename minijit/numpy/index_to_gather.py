@@ -60,13 +60,9 @@ def take_index(
     if 0 in form.shape:
         return broadcast_in_dim(np.zeros((), aval_of(x).dtype), form.shape, ())
     result = gather(
-        insert_axes(x, form.bool_axes),
-        form.indices,
-        form.dimension_numbers(),
-        form.sizes,
-        unique_indices=unique_indices or form.unique,
-        indices_are_sorted=indices_are_sorted or form.unique,
-        mode=mode,
+        insert_axes(x, form.bool_axes), form.indices, form.dimension_numbers(),
+        form.sizes, unique_indices=unique_indices or form.unique,
+        indices_are_sorted=indices_are_sorted or form.unique, mode=mode,
         fill_value=concrete_scalar(fill_value),
     )
     if form.reversed_axes:
@@ -284,13 +280,9 @@ def update_index(
         return x
     dims = ScatterDimensionNumbers(*form.dimension_numbers())
     result = scatter(
-        insert_axes(operand, form.bool_axes),
-        form.indices,
-        update,
-        dims,
+        insert_axes(operand, form.bool_axes), form.indices, update, dims,
         indices_are_sorted=form.unique or indices_are_sorted,
-        unique_indices=form.unique or unique_indices,
-        mode=mode,
+        unique_indices=form.unique or unique_indices, mode=mode,
     )
     if form.bool_axes:
         result = squeeze(result, form.bool_axes)

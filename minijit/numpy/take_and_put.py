@@ -202,11 +202,9 @@ def take(
     if mode == "wrap" and size:
         i = mod(i, convert(size, i.dtype))
     return take_index(
-        x,
-        (slice(None),) * axis + (i,),
+        x, (slice(None),) * axis + (i,),
         mode={"clip": "clip", "wrap": "promise_in_bounds"}.get(mode, "fill"),
-        fill_value=fill_value,
-        unique_indices=unique_indices,
+        fill_value=fill_value, unique_indices=unique_indices,
         indices_are_sorted=indices_are_sorted,
         wrap_negative_indices=mode in (None, "fill"),
     )

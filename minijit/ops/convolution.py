@@ -146,11 +146,8 @@ def conv_general_dilated(
         window_strides=window_strides,
         padding=conv_padding(
             [lhs_shape[d] for d in numbers.lhs_spec[2:]],
-            [rhs_shape[d] for d in numbers.rhs_spec[2:]],
-            window_strides,
-            padding,
-            lhs_dilation,
-            rhs_dilation,
+            [rhs_shape[d] for d in numbers.rhs_spec[2:]], window_strides, padding,
+            lhs_dilation, rhs_dilation,
         ),
         lhs_dilation=lhs_dilation,
         rhs_dilation=rhs_dilation,
@@ -365,12 +362,8 @@ def conv_transpose_input(
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     groups = max(feature_group_count, batch_group_count)
     pads = holes_undone(
-        [x.aval.shape[d] for d in lhs_spec[2:]],
-        [y.shape[d] for d in rhs_spec[2:]],
-        window_strides,
-        [ct.shape[d] for d in out_spec[2:]],
-        padding,
-        lhs_dilation,
+        [x.aval.shape[d] for d in lhs_spec[2:]], [y.shape[d] for d in rhs_spec[2:]],
+        window_strides, [ct.shape[d] for d in out_spec[2:]], padding, lhs_dilation,
         rhs_dilation,
     )
     kernel = move_group(y, groups, rhs_spec[0], rhs_spec[1]) if groups > 1 else y

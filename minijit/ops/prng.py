@@ -53,22 +53,16 @@ config.define(
     changes_traces=True,
 )
 config.define(
-    "default_prng_impl",
-    "threefry2x32",
-    "what makes keys without `impl`",
+    "default_prng_impl", "threefry2x32", "what makes keys without `impl`",
     changes_traces=True,
 )
 config.define(
-    "legacy_prng_key",
-    "allow",
+    "legacy_prng_key", "allow",
     "raw words in the place of a key: take them (allow), warn or raise (error)",
-    changes_traces=True,
-    allowed=("allow", "warn", "error"),
+    changes_traces=True, allowed=("allow", "warn", "error"),
 )
 config.define(
-    "enable_custom_prng",
-    False,
-    "random.PRNGKey makes typed keys too",
+    "enable_custom_prng", False, "random.PRNGKey makes typed keys too",
     changes_traces=True,
 )
 

@@ -144,14 +144,11 @@ def gather(
     elif fill_value is None:
         fill_value = default_fill(aval_of(operand).dtype)
     return gather_p.bind(
-        operand,
-        start_indices,
+        operand, start_indices,
         dimension_numbers=GatherDimensionNumbers(*map(tuple, dimension_numbers)),
         slice_sizes=canonicalize_shape(slice_sizes),
         unique_indices=bool(unique_indices),
-        indices_are_sorted=bool(indices_are_sorted),
-        mode=mode,
-        fill_value=fill_value,
+        indices_are_sorted=bool(indices_are_sorted), mode=mode, fill_value=fill_value,
     )
 
 
@@ -380,12 +377,9 @@ def gather_numpy(operand, indices, *, dimension_numbers, slice_sizes, mode, **pa
 shape_rules |= {gather_p: gather_shape}
 eval_rules |= on_numpy({gather_p: gather_numpy})
 
-scatter_p = Primitive("scatter")
-scatter_add_p = Primitive("scatter-add")
-scatter_sub_p = Primitive("scatter-sub")
-scatter_mul_p = Primitive("scatter-mul")
-scatter_min_p = Primitive("scatter-min")
-scatter_max_p = Primitive("scatter-max")
+scatter_p, scatter_add_p, scatter_sub_p, scatter_mul_p, scatter_min_p, scatter_max_p = [
+    Primitive(f"scatter{how}") for how in ("", "-add", "-sub", "-mul", "-min", "-max")
+]
 
 
 def bind_scatter(
@@ -406,13 +400,10 @@ def bind_scatter(
       mode: a `GatherScatterMode` or its name; None is "drop".
     """
     return primitive.bind(
-        operand,
-        scatter_indices,
-        updates,
+        operand, scatter_indices, updates,
         dimension_numbers=ScatterDimensionNumbers(*map(tuple, dimension_numbers)),
         indices_are_sorted=bool(indices_are_sorted),
-        unique_indices=bool(unique_indices),
-        mode=GatherScatterMode.from_any(mode),
+        unique_indices=bool(unique_indices), mode=GatherScatterMode.from_any(mode),
     )
 
 
@@ -586,13 +577,9 @@ def read_back(x, indices, updates, *, dimension_numbers, mode, **promises):
     _, inserted, _, batching, _ = dimension_numbers
     single, clips = {*inserted, *batching}, mode is GatherScatterMode.CLIP
     return gather(
-        x,
-        indices,
-        GatherDimensionNumbers(*dimension_numbers),
+        x, indices, GatherDimensionNumbers(*dimension_numbers),
         [1 if d in single else next(sizes) for d in range(aval_of(x).ndim)],
-        mode="clip" if clips else "fill",
-        fill_value=None if clips else 0,
-        **promises,
+        mode="clip" if clips else "fill", fill_value=None if clips else 0, **promises,
     )
 
 
@@ -661,13 +648,10 @@ linearize_rules |= {
 def gather_transpose(ct, accs, x, indices, *, dimension_numbers, mode, **params):
     """Add to the sum so far wherever a number was read, as often as it was."""
     acc = scatter_add_p.bind(
-        sum_so_far(accs[0], x, ct),
-        indices,
-        ct,
+        sum_so_far(accs[0], x, ct), indices, ct,
         dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
         indices_are_sorted=params["indices_are_sorted"],
-        unique_indices=params["unique_indices"],
-        mode=mode,
+        unique_indices=params["unique_indices"], mode=mode,
     )
     return [acc, None]
 
@@ -759,11 +743,8 @@ def numbers_behind_lanes(numbers, offset=(), operand_batch=(), index_batch=()):
     window, collapsed, index_map, operand_dims, index_dims = numbers
     index_dims = behind(index_dims) if index_batch else index_dims
     return type(numbers)(
-        (*offset, *behind(window)),
-        behind(collapsed),
-        behind(index_map),
-        (*operand_batch, *behind(operand_dims)),
-        (*index_batch, *index_dims),
+        (*offset, *behind(window)), behind(collapsed), behind(index_map),
+        (*operand_batch, *behind(operand_dims)), (*index_batch, *index_dims),
     )
 
 

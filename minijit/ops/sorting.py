@@ -59,10 +59,8 @@ def sort(
             f"{len(operands)}"
         )
     results = sort_p.bind(
-        *operands,
-        dimension=canonicalize_axis(dimension, aval_of(operands[0]).ndim),
-        is_stable=bool(is_stable),
-        num_keys=operator.index(num_keys),
+        *operands, dimension=canonicalize_axis(dimension, aval_of(operands[0]).ndim),
+        is_stable=bool(is_stable), num_keys=operator.index(num_keys),
     )
     return tuple(results) if several else results[0]
 

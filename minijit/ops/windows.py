@@ -413,11 +413,8 @@ def reduce_window_sum_transpose(ct, x, **params):
     config = [(*p, stride - 1) for p, stride in zip(pads, strides, strict=True)]
     padded = slicing.pad(ct, lax.full((), 0, aval_of(ct).dtype), config)
     back = reduce_window_sum_p.bind(
-        padded,
-        window_dimensions=windows,
-        window_strides=base,
-        padding=((0, 0),) * padded.ndim,
-        base_dilation=(1,) * padded.ndim,
+        padded, window_dimensions=windows, window_strides=base,
+        padding=((0, 0),) * padded.ndim, base_dilation=(1,) * padded.ndim,
         window_dilation=dilation,
     )
     return (back,)

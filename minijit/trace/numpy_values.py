@@ -179,10 +179,8 @@ def with_infinities(x, y, quotient):
     cases = [zero, whole, none]
     (a, b), (c, d) = only(x), only(y)
     real, imag = zip(
-        (huge * x.real, huge * x.imag),
-        product(a, b, y.real, y.imag, np.inf),
-        product(x.real, x.imag, c, d, 0.0),
-        strict=True,
+        (huge * x.real, huge * x.imag), product(a, b, y.real, y.imag, np.inf),
+        product(x.real, x.imag, c, d, 0.0), strict=True,
     )
     result = np.empty(quotient.shape, quotient.dtype)
     result.real = np.select(cases, real, quotient.real)

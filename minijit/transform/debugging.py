@@ -150,15 +150,11 @@ def debug_print(fmt, *args, ordered=False, **kwargs):
 # ---- the first NaN
 
 config.define(
-    "debug_nans",
-    False,
-    "raise FloatingPointError where a NaN comes up",
+    "debug_nans", False, "raise FloatingPointError where a NaN comes up",
     changes_calls=True,
 )
 config.define(
-    "debug_infs",
-    False,
-    "raise FloatingPointError where an infinity does",
+    "debug_infs", False, "raise FloatingPointError where an infinity does",
     changes_calls=True,
 )
 

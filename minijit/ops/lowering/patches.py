@@ -135,13 +135,8 @@ def windows_of(eqn, flipped):
     lhs, rhs = (x.aval.shape for x in eqn.invars)
     return tuple(
         Window(
-            axis,
-            lhs[axis],
-            p["window_strides"][n],
-            p["rhs_dilation"][n],
-            p["padding"][n][0],
-            p["lhs_dilation"][n],
-            rhs[spec.rhs_spec[2 + n]],
+            axis, lhs[axis], p["window_strides"][n], p["rhs_dilation"][n],
+            p["padding"][n][0], p["lhs_dilation"][n], rhs[spec.rhs_spec[2 + n]],
             spec.rhs_spec[2 + n] in flipped,
         )
         for n, axis in enumerate(spec.lhs_spec[2:])

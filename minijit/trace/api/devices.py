@@ -153,10 +153,8 @@ def to_device(x, device, *, stream=None):
 
 
 config.define(
-    "default_device",
-    None,
-    'the device of jitted functions, such as "gpu"; None: the CPU',
-    changes_traces=True,
+    "default_device", None,
+    'the device of jitted functions, such as "gpu"; None: the CPU', changes_traces=True,
 )
 
 

@@ -222,32 +222,24 @@ config.define(
     "disable_jit", False, "run jitted functions as plain Python", changes_calls=True
 )
 config.define(
-    "numpy_dtype_promotion",
-    "standard",
-    "arrays of different dtypes: promote them, or raise (strict)",
-    changes_traces=True,
+    "numpy_dtype_promotion", "standard",
+    "arrays of different dtypes: promote them, or raise (strict)", changes_traces=True,
     allowed=("standard", "strict"),
 )
 config.define(
-    "numpy_rank_promotion",
-    "allow",
+    "numpy_rank_promotion", "allow",
     "arrays with different numbers of axes: broadcast them (allow), warn or raise",
-    changes_traces=True,
-    allowed=("allow", "warn", "raise"),
+    changes_traces=True, allowed=("allow", "warn", "raise"),
 )
 config.define("log_compiles", False, "print a line for each trace and each compile")
 # A trace that is reused cannot be searched for leaks, so the flag makes new ones.
 config.define(
-    "check_tracer_leaks",
-    False,
-    "raise where a tracer outlives its trace",
+    "check_tracer_leaks", False, "raise where a tracer outlives its trace",
     changes_traces=True,
 )
 config.define("debug_checks", False, "check every jaxpr and loop program made")
 config.define(
-    "traceback_filtering",
-    "auto",
-    '"off": errors show the frames of minijit as well',
+    "traceback_filtering", "auto", '"off": errors show the frames of minijit as well',
     allowed=("auto", "off", "tracebackhide", "remove_frames", "quiet_remove_frames"),
 )
 

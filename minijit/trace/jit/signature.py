@@ -172,9 +172,7 @@ def sort_arguments(options, args, kwargs):
     statics |= {k: v for k, v in kwargs.items() if k in options.static_argnames}
     return Call(
         tuple(x for i, x in enumerate(args) if i not in nums),
-        {k: v for k, v in kwargs.items() if k not in statics},
-        statics,
-        n,
+        {k: v for k, v in kwargs.items() if k not in statics}, statics, n,
     )
 
 

@@ -135,9 +135,7 @@ def register_pytree_with_keys(
 def register_pytree_with_keys_class(cls: Class) -> Class:
     """Class decorator: `tree_flatten_with_keys` and `tree_unflatten`."""
     register_pytree_with_keys(
-        cls,
-        lambda x: x.tree_flatten_with_keys(),
-        cls.tree_unflatten,
+        cls, lambda x: x.tree_flatten_with_keys(), cls.tree_unflatten,
         getattr(cls, "tree_flatten", None),
     )
     return cls

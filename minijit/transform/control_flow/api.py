@@ -152,11 +152,8 @@ def while_loop(
     avals = body.in_avals[len(consts) : len(body.in_avals) - len(refs)]
     test, test_consts = record_test(cond_fun, avals, tree, refs)
     outs = primitive.bind(
-        *(*test_consts, *consts, *init),
-        cond_jaxpr=interned(close_alone(test)),
-        body_jaxpr=body,
-        cond_nconsts=len(test_consts),
-        body_nconsts=len(consts),
+        *(*test_consts, *consts, *init), cond_jaxpr=interned(close_alone(test)),
+        body_jaxpr=body, cond_nconsts=len(test_consts), body_nconsts=len(consts),
         **params,
     )
     return tree_unflatten(tree, write_back(refs, outs))[0]
@@ -202,12 +199,8 @@ def scan(
         f, init_leaves, x_avals, tree, name
     )
     outs = scan_p.bind(
-        *(*consts, *carry, *xs_leaves),
-        jaxpr=body,
-        length=length,
-        reverse=bool(reverse),
-        num_consts=len(consts),
-        num_carry=len(carry),
+        *(*consts, *carry, *xs_leaves), jaxpr=body, length=length,
+        reverse=bool(reverse), num_consts=len(consts), num_carry=len(carry),
         unroll=unrolled_steps(unroll, length),
     )
     carry, ys = split(outs, len(carry))

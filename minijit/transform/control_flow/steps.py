@@ -180,10 +180,7 @@ def linearize_body(body, consts, carry, xs):
     places, hoisted, stepwise = place_residuals(part, n, len(consts), n_carry)
     outvars = *part.forward.jaxpr.outvars[:n], *stepwise
     return LinearLoop(
-        carry,
-        part.nonzero_out,
-        drop_dead(reorder(part.forward, outvars=outvars)),
-        of_first(part.forward, len(consts), hoisted),
-        places,
+        carry, part.nonzero_out, drop_dead(reorder(part.forward, outvars=outvars)),
+        of_first(part.forward, len(consts), hoisted), places,
         order_linear_body(part.linear, places, sum(consts), sum(carry)),
     )

@@ -52,11 +52,8 @@ def dce_scan(used, eqn):
     consts, _, xs = inputs(carry)
     ins = *consts, *carry, *xs
     return smaller(
-        eqn,
-        (True,) * (loop.length is None) + ins,
-        carry + ys,
-        jaxpr=part(loop.jaxpr, ins, carry + ys),
-        num_consts=sum(consts),
+        eqn, (True,) * (loop.length is None) + ins, carry + ys,
+        jaxpr=part(loop.jaxpr, ins, carry + ys), num_consts=sum(consts),
         num_carry=sum(carry),
     )
 
@@ -76,14 +73,10 @@ def dce_while(used, eqn):
     carry = fixpoint(lambda carry: inputs(carry)[1], carry)
     consts = tuple(inputs(carry)[0])
     return smaller(
-        eqn,
-        cond_consts + consts + carry,
-        carry + (stack,) * loop.stack + ys,
+        eqn, cond_consts + consts + carry, carry + (stack,) * loop.stack + ys,
         cond_jaxpr=part(loop.cond_jaxpr, cond_consts + carry, (True,)),
         body_jaxpr=part(loop.body_jaxpr, consts + carry, carry + ys),
-        cond_nconsts=sum(cond_consts),
-        body_nconsts=sum(consts),
-        stack=stack,
+        cond_nconsts=sum(cond_consts), body_nconsts=sum(consts), stack=stack,
     )
 
 

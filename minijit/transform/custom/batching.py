@@ -159,9 +159,7 @@ def custom_linear_rule(lanes, axes, *args, rule, mask, avals):
     in_axes = axes[:count], [0] * len(avals)
     bwd = partial(bwd_in_all_lanes, lanes, rule.call, in_axes, fill(mask, axes[count:]))
     outs = custom.custom_linear_p.bind(
-        *args,
-        rule=replace(rule, call=bwd),
-        mask=mask,
+        *args, rule=replace(rule, call=bwd), mask=mask,
         avals=tuple(None if a is None else with_axis(a, lanes.size, 0) for a in avals),
     )
     return outs, [0] * len(outs)

@@ -161,10 +161,8 @@ def transposed(matvec, avals):
 def bind_parts(jaxprs, captured, b):
     """The equation of parts and of what each of them captured."""
     return linear_solve_p.bind(
-        *(x for values in captured for x in values),
-        *b,
-        const_lengths=tuple(map(len, captured)),
-        jaxprs=tuple(jaxprs),
+        *(x for values in captured for x in values), *b,
+        const_lengths=tuple(map(len, captured)), jaxprs=tuple(jaxprs),
     )
 
 
