@@ -16,9 +16,7 @@ ml_dtypes'), and `Weak(value, shape)` stands for a weakly typed array.
     `Weak`; everything else is a parameter to be kept as it is (static).
   dynamic: False where the result's shape depends on values, or Python needs them (such
     as `unique` without `size`): such a call cannot be traced with its arrays unknown.
-  numpy: what the result should be: None for "ask the NumPy function of that name", a
-    function of the arguments (in float64 for float32), or `skip` with a reason.
-  jax: why jax itself must not be asked, or "" where it may.
+  jax: why jax is not asked what comes of it, or "" where it is.
   tolerance: relative, where it is not that of the result's dtype.
   then: the arguments of a second call, of the function that the first one returns.
   over: a name: the call is mapped over the first axis of its first argument, which has
@@ -26,11 +24,12 @@ ml_dtypes'), and `Weak(value, shape)` stands for a weakly typed array.
 
 `OfLax("add")` stands for a library's own `lax.add`.  `leaves(x)` flattens results.
 `as_jax(x, jnp)` turns arguments into arrays of a library with jax's interface (`Weak`
-included), `as_numpy(x)` into NumPy's in double precision.
+included).  `text_of(case)` tells cases apart.
 """
 
 import functools
 import importlib
+import inspect
 import zlib
 from dataclasses import dataclass, field
 
@@ -58,11 +57,6 @@ class OfLax:
         return getattr(lax, self.make) if isinstance(self.make, str) else self.make(lax)
 
 
-def skip(reason):
-    """Marks a case that NumPy has no answer to."""
-    return f"skip: {reason}"
-
-
 @dataclass(frozen=True)
 class Case:
     """One call of a function: see the top of this module."""
@@ -70,7 +64,6 @@ class Case:
     args: tuple
     kwargs: dict = field(default_factory=dict)
     dynamic: bool = True
-    numpy: object = None
     jax: str = ""
     tolerance: float | None = None
     then: tuple = ()
@@ -106,15 +99,6 @@ class Case:
             return apply(self.function(module, name), called)
 
         return [as_jax(x, array_module(module)) for x in arrays], function
-
-    def reference(self, name):
-        """What NumPy says, or None where it cannot be asked."""
-        if isinstance(self.numpy, str):
-            return None
-        args, kwargs = as_numpy((self.args, self.kwargs))
-        function = self.numpy or find(np, name)
-        with np.errstate(all="ignore"):
-            return function(*args, **kwargs)
 
 
 def apply(function, given):
@@ -175,6 +159,22 @@ def convert(x, function, lax=None):
     return x
 
 
+def text_of(x):
+    """What a case says, or a part of it: two that differ are not the same text."""
+    if isinstance(x, np.ndarray):
+        return f"{x.dtype}{x.shape}{x.tobytes()}"
+    if isinstance(x, (OfLax, Case)):
+        return str({key: text_of(value) for key, value in vars(x).items()})
+    if isinstance(x, dict):
+        return str({key: text_of(value) for key, value in x.items()})
+    if type(x) in (list, tuple):
+        return str(type(x)([text_of(value) for value in x]))
+    if callable(x):
+        own = x.__module__ in (__name__, "module_cases")
+        return inspect.getsource(x) if own else x.__name__
+    return repr(x)
+
+
 def as_jax(x, jnp):
     """Arguments with the arrays of `jnp`."""
 
@@ -184,19 +184,6 @@ def as_jax(x, jnp):
         return jnp.asarray(a)
 
     return convert(x, make, lax(jnp))
-
-
-def as_numpy(x):
-    """Arguments with NumPy arrays, floats in double precision."""
-    wide = {"f": np.float64, "V": np.float64, "c": np.complex128}
-
-    def make(a):
-        if isinstance(a, Weak):
-            a = np.full(a.shape, a.value)
-            return a.astype(np.int32) if a.dtype.kind == "i" else a
-        return a.astype(wide.get(a.dtype.kind, a.dtype))
-
-    return convert(x, make)
 
 
 def leaves(x):
@@ -253,10 +240,10 @@ def N(*shape, **options):
 
 
 def case(
-    *args, dynamic=True, numpy=None, jax="", tolerance=None, then=(), over="", **kwargs
+    *args, dynamic=True, jax="", tolerance=None, then=(), over="", **kwargs
 ):
     """A `Case` with these arguments."""
-    return Case(args, kwargs, dynamic, numpy, jax, tolerance, then, over)
+    return Case(args, kwargs, dynamic, jax, tolerance, then, over)
 
 
 specials = np.array([0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan], np.float32)
@@ -264,7 +251,7 @@ floats = ["float32", "float16", "bfloat16"]
 integers = ["int32", "int8", "uint8", "uint32"]
 
 
-def unary(kinds="fi", low=-3, high=3, edges=True, numpy=None, weak=1.5):
+def unary(kinds="fi", low=-3, high=3, edges=True, weak=1.5):
     """Cases of an elementwise function of one array.
 
     Args:
@@ -280,7 +267,7 @@ def unary(kinds="fi", low=-3, high=3, edges=True, numpy=None, weak=1.5):
     if weak is not None:
         weak = int(weak) if names[0][0] in "iu" else weak
         found += [Weak(weak), Weak(weak, (2,))]
-    return [case(x, numpy=numpy) for x in found]
+    return [case(x) for x in found]
 
 
 pairs = {
@@ -295,8 +282,7 @@ pairs = {
 broadcasts = [((), (3,)), ((2, 1), (3,)), ((0,), (1,)), ((), ())]
 
 
-def binary(kinds="fim", low=-3, high=3, low2=None, high2=None, numpy=None, weak=True,
-           edges=True):  # fmt: skip
+def binary(kinds="fim", low=-3, high=3, low2=None, high2=None, weak=True, edges=True):
     """Cases of an elementwise function of two arrays, which broadcast."""
     low2, high2 = low if low2 is None else low2, high if high2 is None else high2
     found = []
@@ -313,7 +299,7 @@ def binary(kinds="fim", low=-3, high=3, low2=None, high2=None, numpy=None, weak=
     if weak:
         x = data((3,), dtype, low, high, seed=1)
         found += [(x, Weak(2)), (Weak(2), Weak(3)), (Weak(1, (2,)), Weak(2))]
-    return [case(x, y, numpy=numpy) for x, y in found]
+    return [case(x, y) for x, y in found]
 
 
 def reduction(kinds="fib", empty=True, **options):
@@ -341,110 +327,70 @@ def positive(x):
     return np.abs(np.asarray(x, dtype=np.float64))
 
 
-numpy_cases = {}
-
 # Elementwise, of one array.
+of_one_array = [
+    (unary("fibc"), """sin cos tanh exp absolute abs square isnan isfinite isinf real
+        imag conj conjugate iscomplex isreal logical_not"""),
+    (unary("fic"), "negative positive sign"),
+    (unary("fi"), "floor ceil trunc rint signbit isposinf isneginf fabs sinc"),
+    (unary("fi", high=2), """tan sinh cosh arctan expm1 exp2 deg2rad rad2deg radians
+        degrees"""),
+    (unary("fi", low=-1, high=1, weak=0.5), "arcsin arccos arctanh"),
+    (unary("fi", low=0.25, high=5), "sqrt log log2 log10 log1p cbrt arcsinh"),
+    (unary("f", low=-1, high=1, weak=0.5), "asin acos"), (unary("f"), "atan asinh"),
+    (unary("fi", low=1, high=5), "arccosh"), (unary("f", low=1, high=5), "acosh"),
+    (unary("f", low=-0.75, high=0.75, weak=0.5), "atanh"),
+    (unary("ib", weak=2), "invert bitwise_not bitwise_invert"),
+    (unary("i", weak=5), "bitwise_count"), (unary("fi", weak=0.5, edges=False), "i0"),
+]  # fmt: skip
+numpy_cases = {f: cases for cases, names in of_one_array for f in names.split()}
 numpy_cases |= {
-    name: unary("fibc")
-    for name in """
-    sin cos tanh exp negative positive sign absolute abs square isnan isfinite
-    """.split()
-    if name not in ("negative", "positive", "sign")
-}
-numpy_cases |= {name: unary("fic") for name in ["negative", "positive", "sign"]}
-for name in "isinf real imag conj conjugate iscomplex isreal".split():
-    numpy_cases[name] = unary("fibc")
-for name in "floor ceil trunc rint".split():
-    numpy_cases[name] = unary("fi")
-for name in "signbit isposinf isneginf".split():
-    numpy_cases[name] = unary("fi")
-for name in "tan sinh cosh arctan expm1 exp2 deg2rad rad2deg radians degrees".split():
-    numpy_cases[name] = unary("fi", high=2)
-for name in "arcsin arccos arctanh".split():
-    numpy_cases[name] = unary("fi", low=-1, high=1, weak=0.5)
-for name in "sqrt log log2 log10 log1p cbrt arcsinh".split():
-    numpy_cases[name] = unary("fi", low=0.25, high=5)
-numpy_cases |= {
-    "arccosh": unary("fi", low=1, high=5),
-    "asin": unary("f", low=-1, high=1, weak=0.5, numpy=np.arcsin),
-    "acos": unary("f", low=-1, high=1, weak=0.5, numpy=np.arccos),
-    "atan": unary("f", numpy=np.arctan),
-    "asinh": unary("f", numpy=np.arcsinh),
-    "acosh": unary("f", low=1, high=5, numpy=np.arccosh),
-    "atanh": unary("f", low=-0.75, high=0.75, weak=0.5, numpy=np.arctanh),
-    "fabs": unary("fi", numpy=lambda x: np.fabs(np.asarray(x, float))),
-    "reciprocal": unary("f", low=0.5, high=4) + [case(Z(3, low=1, high=4),
-        numpy=lambda x: 1 / x)],
-    "sinc": unary("fi"),
-    "i0": unary("fi", weak=0.5, edges=False),
-    "nan_to_num": unary("fi", edges=False) + [
-        case(specials, numpy=lambda x: np.nan_to_num(x.astype(np.float32))),
+    "reciprocal": unary("f", low=0.5, high=4) + [case(Z(3, low=1, high=4))],
+    "nan_to_num": unary("fi", edges=False) + [case(specials),
         case(specials, nan=1.0, posinf=2.0, neginf=-3.0), case(N(2, 3), nan=7.0)],
-    "angle": unary("fc", numpy=lambda z: np.angle(z)) + [case(C(3), deg=True)],
-    "logical_not": unary("fibc"),
-    "invert": unary("ib", weak=2), "bitwise_not": unary("ib", weak=2),
-    "bitwise_invert": unary("ib", weak=2, numpy=np.invert),
-    "bitwise_count": unary("i", weak=5),
-    "spacing": unary("s", edges=False, numpy=lambda x: np.spacing(
-        np.float32(x))) + [case(np.array([0.0, 1e-40, 1e30], np.float32),
-        numpy=lambda x: np.spacing(np.float32(x)))],
+    "angle": unary("fc") + [case(C(3), deg=True)],
+    "spacing": unary("s", edges=False)
+        + [case(np.array([0.0, 1e-40, 1e30], np.float32))],
     "frexp": unary("s") + [case(np.array([0.0, 1e-40, 8.0, np.inf], np.float32),
         jax="flushes subnormal numbers to zero")],
     "modf": unary("fi", edges=False) + [case(specials[:4])],
 }  # fmt: skip
 for name in ("round", "around"):
-    numpy_cases[name] = unary("fi") + [
-        case(F(2, 3), 1), case(F(3, step=1), -1, numpy=skip("rounds -0.5 to -0.0")),
+    numpy_cases[name] = unary("fi") + [case(F(2, 3), 1), case(F(3, step=1), -1),
         case(data(3, "float16"), 2), case(C(3), 1), case(Z(3), 2)]  # fmt: skip
 
 # Elementwise, of two arrays.
-for name in "add subtract multiply maximum minimum".split():
-    kinds = "fimc" if name == "subtract" else "fimbc"
-    numpy_cases[name] = binary(kinds, edges=name in ("maximum", "minimum", "add"))
-for name in "equal not_equal less less_equal greater greater_equal".split():
-    numpy_cases[name] = binary("fimbc", edges=True)
-for name in "logical_and logical_or logical_xor".split():
-    numpy_cases[name] = binary("fimbc")
-for name in "bitwise_and bitwise_or bitwise_xor".split():
-    numpy_cases[name] = binary("ib")
-for name in "true_divide divide".split():
-    numpy_cases[name] = binary("fimc", low2=0.5)
-integer_zero = case(np.array([5, -5, 0, -7], np.int32), np.array([0, 0, 0, 2],
-    np.int32),
-                    numpy=skip("JAX has its own result for x / 0"))  # fmt: skip
+of_two_arrays = [
+    (binary("fimbc"), """add maximum minimum equal not_equal less less_equal greater
+        greater_equal logical_and logical_or logical_xor"""),
+    (binary("fimbc", edges=False), "multiply"),
+    (binary("fimc", edges=False), "subtract"),
+    (binary("fimc", low2=0.5), "true_divide divide"),
+    (binary("ib"), "bitwise_and bitwise_or bitwise_xor"),
+    (binary("fim"), "arctan2 hypot copysign heaviside fmax fmin logaddexp2"),
+    (binary("f"), "atan2"), (binary("fm", low=0.5, edges=False), "float_power"),
+    (binary("i", low=-20, high=20), "gcd"), (binary("i", low=-9, high=9), "lcm"),
+]  # fmt: skip
+numpy_cases |= {f: cases for cases, names in of_two_arrays for f in names.split()}
+integer_zero = case(np.int32([5, -5, 0, -7]), np.int32([0, 0, 0, 2]))
 numpy_cases |= {
     name: binary("fim", low2=0.5, edges=False) + [integer_zero]
     for name in "floor_divide remainder mod fmod divmod".split()
 }
-shift_edges = case(np.array([1, -8, 7], np.int32), np.array([33, 40, -1], np.int32),
-                   numpy=skip("NumPy does not define shifts past the width"))
+shift_edges = case(np.int32([1, -8, 7]), np.int32([33, 40, -1]))
 for name in "left_shift right_shift".split():
     alias = binary("i", low=-20, high=20, low2=0, high2=4) + [shift_edges]
     numpy_cases[name] = numpy_cases[f"bitwise_{name}"] = alias
 for name in "power pow".split():
-    numpy_cases[name] = [
-        *binary("f", low=0.5, high=3, edges=False), case(F(3), 2), case(F(3), 0),
-        case(Z(3), Z(3, low=0, high=4)), case(F(3, low=1), Z(3)), case(Z(3), 3),
-        case(Weak(2), F(3)), case(F(3, low=0.5), -2), case(B(3), B(3, seed=1),
-        numpy=lambda x, y: np.power(x.astype(int), y)), case(C(3), 2),
-        case(data(3, "uint8"), data(3, "uint8", low=0)),
-    ]  # fmt: skip
+    numpy_cases[name] = [*binary("f", low=0.5, high=3, edges=False), case(F(3), 2),
+        case(F(3), 0), case(Z(3), Z(3, low=0, high=4)), case(F(3, low=1), Z(3)),
+        case(Z(3), 3), case(Weak(2), F(3)), case(F(3, low=0.5), -2),
+        case(B(3), B(3, seed=1)), case(C(3), 2),
+        case(data(3, "uint8"), data(3, "uint8", low=0))]  # fmt: skip
 numpy_cases |= {
-    "float_power": binary("fm", low=0.5, edges=False),
-    "arctan2": binary("fim"), "atan2": binary("f", numpy=np.arctan2),
-    "hypot": binary("fim"), "copysign": binary("fim"),
-    "heaviside": binary("fim"), "fmax": binary("fim"), "fmin": binary("fim"),
-    "logaddexp": binary("fim") + [case(Weak(1j, (2,)), Weak(2 + 1j, (2,)),
-        numpy=skip("NumPy has none of complex numbers"))],
-    "logaddexp2": binary("fim"),
-    "nextafter": [case(F(3), F(3, seed=1), numpy=lambda x, y: np.nextafter(
-        np.float32(x), np.float32(y))), case(specials, specials[::-1].copy(),
-        numpy=lambda x, y: np.nextafter(np.float32(x), np.float32(y)))],
+    "logaddexp": binary("fim") + [case(Weak(1j, (2,)), Weak(2 + 1j, (2,)))],
+    "nextafter": [case(F(3), F(3, seed=1)), case(specials, specials[::-1].copy())],
     "ldexp": [case(F(3), Z(3)), case(F(2, 1), Z(3)), case(Z(3), Z(3, seed=1))],
-    "gcd": binary("i", low=-20, high=20, numpy=lambda x, y: np.gcd(
-        np.asarray(x, np.int64), np.asarray(y, np.int64))),
-    "lcm": binary("i", low=-9, high=9, numpy=lambda x, y: np.lcm(
-        np.asarray(x, np.int64), np.asarray(y, np.int64))),
     "isclose": binary("fim") + [case(N(3), N(3), equal_nan=True),
         case(F(3), F(3) + np.float32(1e-3), rtol=1e-2)],
     "allclose": [case(F(3), F(3)), case(F(3), Z(3)), case(N(3), N(3), equal_nan=True)],
@@ -463,20 +409,19 @@ numpy_cases |= {
     "asarray": [case([1, 2, 3]), case(F(2, 3)), case(Weak(2)), case(Z(2), "float16")],
     "astype": [case(F(3), "int32"), case(Z(3), "float16"), case(F(3), "bool"),
         case(B(3), "float32"), case(np.array([1j, 0, 2], np.complex64), "bool"),
-        case(data(3, "bfloat16"), "int8"), case(np.array([np.nan, 1e10, -1e10, 300.7],
-        np.float32), "int32", numpy=skip("NumPy does not define it")),
+        case(data(3, "bfloat16"), "int8"),
+        case(np.array([np.nan, 1e10, -1e10, 300.7], np.float32), "int32"),
         case(np.array([300, -1], np.int32), "uint8"), case(Weak(2), "int32")],
     "copy": [case(F(2, 3)), case(Weak(2))],
     "zeros": [case((2, 3)), case(3), case((), "int32"), case((0, 2), dtype="bool")],
-    "ones": [case((2, 3)), case(3, "bfloat16", numpy=lambda *a: np.ones(3)),
-        case((), dtype="complex64")],
-    "empty": [case((2, 3), numpy=np.zeros), case(0, "int8", numpy=np.zeros)],
+    "ones": [case((2, 3)), case(3, "bfloat16"), case((), dtype="complex64")],
+    "empty": [case((2, 3)), case(0, "int8")],
     "full": [case((2, 3), 1.5), case((2,), 3), case((2, 3), F(3)), case(2, True),
         case((2,), 2.7, "int32"), case((2,), F()), case((2,), Weak(2), "uint8")],
     "zeros_like": [case(F(2, 3)), case(Z(2), dtype="float32"), case(Weak(2)),
         case(F(2), shape=(3,))],
     "ones_like": [case(Z(2, 3)), case(B(2)), case(Weak(1.5, (2,)))],
-    "empty_like": [case(F(2, 3), numpy=np.zeros_like)],
+    "empty_like": [case(F(2, 3))],
     "full_like": [case(F(2, 3), 2), case(Z(3), 2.5), case(Z(2, 3), Z(3)),
         case(F(2), 1, dtype="int32", shape=(4,)), case(Weak(1), 3)],
     "arange": [case(5), case(2, 7), case(1, 8, 3), case(0.0, 1.0, 0.25), case(5, 1, -2),
@@ -492,7 +437,7 @@ numpy_cases |= {
     "tri": [case(3), case(2, 4, 1), case(3, k=-1, dtype="int32")],
     "tril": [case(F(3, 3)), case(Z(2, 3, 4), 1), case(F(3, 2), -1)],
     "triu": [case(F(3, 3)), case(Z(2, 3, 4), 1), case(F(3, 2), -1)],
-    "mask_indices": [case(3, np.triu, dynamic=False, numpy=skip("takes a function"))],
+    "mask_indices": [case(3, np.triu, dynamic=False)],
     "tril_indices": [case(3), case(3, 1), case(2, -1, 4), case(3, m=2)],
     "triu_indices": [case(3), case(3, 1), case(2, -1, 4)],
     "tril_indices_from": [case(F(3, 3)), case(F(2, 3), 1)],
@@ -504,9 +449,8 @@ numpy_cases |= {
     "diag": [case(F(3)), case(Z(3), 1), case(F(2), -2), case(F(3, 4)), case(F(3, 3),
         1)],
     "diagflat": [case(F(3)), case(Z(2, 2), 1), case(F(2), -1)],
-    "fill_diagonal": [case(F(3, 3), 5.0, inplace=False, numpy=skip("in place")),
-        case(F(3, 2), F(2), inplace=False, numpy=skip("in place")),
-        case(Z(2, 2, 2), Z(), inplace=False, numpy=skip("in place"))],
+    "fill_diagonal": [case(F(3, 3), 5.0, inplace=False),
+        case(F(3, 2), F(2), inplace=False), case(Z(2, 2, 2), Z(), inplace=False)],
     "meshgrid": [case(F(2), F(3)), case(F(2), Z(3), indexing="ij"),
         case(F(2), F(3), F(1), sparse=True), case(F(3))],
     "ix_": [case(Z(2, low=0), Z(3, low=0))],
@@ -553,17 +497,14 @@ numpy_cases |= {
     "fliplr": [case(F(2, 3))], "flipud": [case(F(2, 3)), case(Z(3))],
     "rot90": [case(F(2, 3), k) for k in range(5)] + [case(F(2, 3, 4), 1, (1, 2))],
     "roll": [case(F(4), 1), case(F(2, 3), 2), case(F(2, 3), -1, 1), case(F(0), 1),
-        case(F(2, 3), (1, 2), (0, 1)), case(F(2, 3), 4, (0, 1)),
-        case(F(5), Z(), numpy=lambda x, s: np.roll(x, int(s)))],
+        case(F(2, 3), (1, 2), (0, 1)), case(F(2, 3), 4, (0, 1)), case(F(5), Z())],
     "tile": [case(F(3), 2), case(F(2, 3), (2, 1)), case(F(2), (2, 3)), case(F(), 3),
         case(F(2, 3), 0)],
     "repeat": [case(F(3), 2), case(F(2, 3), 2, axis=1), case(F(), 3), case(F(2, 3), 0),
         case(F(), 2, axis=0), case(Z(3), np.array([1, 0, 2]), dynamic=False),
         case(F(2, 3), np.array([2, 1]), axis=0, dynamic=False),
-        case(F(3), np.array([1, 0, 2], np.int32), total_repeat_length=4,
-             numpy=lambda x, r, total_repeat_length: x[[0, 2, 2, 2]]),
-        case(F(3), np.array([1, 3, 2], np.int32), total_repeat_length=3,
-             numpy=lambda x, r, total_repeat_length: x[[0, 1, 1]])],
+        case(F(3), np.array([1, 0, 2], np.int32), total_repeat_length=4),
+        case(F(3), np.array([1, 3, 2], np.int32), total_repeat_length=3)],
     "atleast_1d": [case(F()), case(F(2)), case(F(), Z(2))],
     "atleast_2d": [case(F()), case(F(2)), case(F(2, 3))],
     "atleast_3d": [case(F()), case(F(2)), case(F(2, 3)), case(F(1, 2, 3))],
@@ -582,44 +523,39 @@ numpy_cases |= {
     "delete": [case(F(5), 1), case(F(5), -1), case(F(2, 3), 1, axis=1),
         case(F(5), slice(1, 3)), case(F(5), np.array([0, 2]), dynamic=False),
         case(F(2, 3), 2), case(F(5), np.array([True, False, True, False, False]),
-        dynamic=False), case(F(5), np.array([1, -1]), assume_unique_indices=True,
-        numpy=lambda x, i, assume_unique_indices: np.delete(x, i))],
+        dynamic=False), case(F(5), np.array([1, -1]), assume_unique_indices=True)],
     "insert": [case(F(4), 1, 5.0), case(F(4), np.array([1, 3]), F(2, seed=1)),
-        case(F(2, 3), 1, 5.0,
-        axis=1), case(Z(4), -1, 9), case(F(2, 3), 0, F(3), axis=0),
-        case(F(4), slice(0, 4, 2), 1.0), case(F(4), np.array([3, 0]), F(2)),
-        case(F(4), np.zeros(0, int), 1.0, dynamic=False, numpy=lambda x, i, y: x)],
+        case(F(2, 3), 1, 5.0, axis=1), case(Z(4), -1, 9),
+        case(F(2, 3), 0, F(3), axis=0), case(F(4), slice(0, 4, 2), 1.0),
+        case(F(4), np.array([3, 0]), F(2)), case(F(4), np.zeros(0, int), 1.0,
+        dynamic=False)],
     "trim_zeros": [case(np.array([0, 0, 1, 0, 2, 0], np.int32), dynamic=False),
         case(np.array([0.0, 1.0, 0.0], np.float32), "f", dynamic=False),
         case(np.zeros(3, np.float32), dynamic=False),
         case(np.eye(3, 4, 1, np.int32), dynamic=False)],
-    "apply_over_axes": [case(np.sum, F(2, 3), [0, 1], numpy=skip("takes a function"))],
+    "apply_over_axes": [case(np.sum, F(2, 3), [0, 1])],
 }  # fmt: skip
+modes = [
+    ("edge", {}), ("wrap", {}), ("reflect", {}), ("symmetric", {}),
+    ("reflect", {"reflect_type": "odd"}), ("symmetric", {"reflect_type": "odd"}),
+    ("linear_ramp", {"end_values": 2}), ("maximum", {}), ("minimum", {}), ("mean", {}),
+    ("median", {}), ("mean", {"stat_length": 2}),
+]  # fmt: skip
 numpy_cases["pad"] = [
-    case(F(3), 1), case(F(2, 3), ((1, 2), (0, 1))), case(Z(3), (2, 1),
-    constant_values=7),
-    case(F(2, 2), 1, constant_values=((1.0, 2.0), (3.0, 4.0))), case(F(), 0),
-    case(F(0), 1), case(F(3), 0),
-] + [
-    case(x, widths, mode, **options)
-    for x, widths in [(F(4), (2, 3)), (F(2, 3), ((1, 1), (2, 4))), (Z(1), (2, 1))]
-    for mode, options in [
-        ("edge", {}), ("wrap", {}), ("reflect", {}), ("symmetric", {}),
-        ("reflect", {"reflect_type": "odd"}), ("symmetric", {"reflect_type": "odd"}),
-        ("linear_ramp", {"end_values": 2}), ("maximum", {}), ("minimum", {}),
-        ("mean", {}), ("median", {}), ("mean", {"stat_length": 2}),
-    ]
-] + [case(F(3), 2, "empty", numpy=skip("undefined values"))]  # fmt: skip
+    case(F(3), 1), case(F(2, 3), ((1, 2), (0, 1))), case(F(), 0), case(F(0), 1),
+    case(Z(3), (2, 1), constant_values=7), case(F(3), 0), case(F(3), 2, "empty"),
+    case(F(2, 2), 1, constant_values=((1.0, 2.0), (3.0, 4.0))),
+    *(case(x, widths, mode, **options)
+      for x, widths in [(F(4), (2, 3)), (F(2, 3), ((1, 1), (2, 4))), (Z(1), (2, 1))]
+      for mode, options in modes),
+]  # fmt: skip
 
 # Reductions and cumulative functions.
 for name in ("sum", "prod"):
-    numpy_cases[name] = [
-        *reduction("fibc"), *with_where(), case(F(2, 3), initial=2.0),
+    numpy_cases[name] = [*reduction("fibc"), *with_where(), case(F(2, 3), initial=2.0),
         case(Z(3), dtype="float32"), case(data(3, "int8"), dtype="int8"),
-        case(F(3), dtype="bool"), case(data(3, "int8", low=1), promote_integers=False,
-        numpy=lambda x, promote_integers, name=name: getattr(np, name)(x)),
-        case(F(2, 3), axis=()),
-    ]  # fmt: skip
+        case(F(3), dtype="bool"), case(data(3, "int8", low=1), promote_integers=False),
+        case(F(2, 3), axis=())]  # fmt: skip
 for name in ("max", "min", "amax", "amin"):
     numpy_cases[name] = [
         *reduction("fib", empty=False), *with_where(initial=0.5), case(specials),
@@ -628,14 +564,10 @@ for name in ("max", "min", "amax", "amin"):
     ]  # fmt: skip
 for name in ("all", "any"):
     # JAX asks the real part of complex numbers only.
-    numpy_cases[name] = [
-        *reduction("bfi"), *with_where(), case(C(3), numpy=skip("JAX's own meaning"))
-    ]
+    numpy_cases[name] = [*reduction("bfi"), *with_where(), case(C(3))]
 for name in ("mean", "std", "var"):
-    numpy_cases[name] = [
-        *reduction("fic", empty=False), *with_where(),
-        case(Z(3), dtype="float16", tolerance=1e-2), case(F(0), numpy=lambda x: np.nan),
-    ]  # fmt: skip
+    numpy_cases[name] = [*reduction("fic", empty=False), *with_where(),
+        case(Z(3), dtype="float16", tolerance=1e-2), case(F(0))]  # fmt: skip
 for name in ("std", "var"):
     numpy_cases[name] += [
         case(F(4), ddof=1), case(F(2, 3), axis=1, correction=1), case(F(1), ddof=1),
@@ -707,69 +639,56 @@ numpy_cases |= {
 }  # fmt: skip
 
 # Indexing, searching, sorting, sets.
-nan_fill = skip("NumPy has no such mode")
 numpy_cases |= {
     "where": [case(B(2, 3), F(2, 3), F(2, 3, seed=1)), case(B(3), 1, 0),
         case(F(3), Z(2, 1), 2.5), case(B(), F(3), F(3, seed=1)), case(B(0), F(0), 1),
         case(B(2, 3), dynamic=False), case(B(3), Weak(1), Weak(2.5)),
-        case(B(4), size=3, numpy=lambda c, size: (np.pad(np.where(c)[0],
-             (0, 3))[:3],)), case(B(3), data(3, "int8"), 3)],
+        case(B(4), size=3), case(B(3), data(3, "int8"), 3)],
     "take": [case(F(5), np.array([0, 3, -1])), case(F(3, 4), np.array([[1, 2]]),
-        axis=1), case(F(2, 3), 4), case(F(5), np.array([1, 9]), mode="clip"), case(F(5),
-        np.array([1, 9, -7]), mode="wrap"), case(F(5), np.array([1, 9]),
-        numpy=nan_fill), case(Z(5), np.array([1, 9]), fill_value=-1, numpy=nan_fill),
+        axis=1), case(F(2, 3), 4), case(F(5), np.array([1, 9]), mode="clip"),
+        case(F(5), np.array([1, 9, -7]), mode="wrap"), case(F(5), np.array([1, 9])),
+        case(Z(5), np.array([1, 9]), fill_value=-1),
         case(F(2, 3), np.zeros((0,), np.int32), axis=0)],
-    "take_along_axis": [case(F(2, 4), Z(2, 3, low=0), axis=1), case(F(3, 4),
-        np.array([[0, 2, 1, -1]]), axis=0), case(F(5), Z(3, low=0), axis=None),
-        case(F(2, 3), np.array([[5], [0]]), axis=1, numpy=nan_fill),
+    "take_along_axis": [case(F(2, 4), Z(2, 3, low=0), axis=1),
+        case(F(3, 4), np.array([[0, 2, 1, -1]]), axis=0),
+        case(F(5), Z(3, low=0), axis=None), case(F(2, 3), np.array([[5], [0]]), axis=1),
         case(F(2, 1), np.array([[0, 0], [0, 0]]), axis=1)],
     "put_along_axis": [case(F(2, 4), np.array([[0, 2], [1, 3]]), F(2, 2, seed=1), 1,
-        inplace=False, numpy=skip("in place")), case(F(5), np.array([1, 3]),
-        F(2, seed=1), None, inplace=False, numpy=skip("in place"))],
-    "put": [case(F(2, 3), np.array([1, 4]), F(2, seed=1), inplace=False,
-        numpy=skip("in place")), case(F(5), np.array([1, 9]), 7.0, mode="clip",
-        inplace=False, numpy=skip("in place")), case(F(5), np.array([1, 9, -2]),
-        F(2), inplace=False, numpy=skip("in place")), case(F(5), np.array([-9, 9, -2]),
-        Z(2), mode="wrap", inplace=False, numpy=skip("in place"))],
-    "place": [case(F(2, 3), B(2, 3), F(2, seed=1), inplace=False,
-        numpy=skip("in place"))],
+        inplace=False), case(F(5), np.array([1, 3]), F(2, seed=1), None,
+        inplace=False)],
+    "put": [case(F(2, 3), np.array([1, 4]), F(2, seed=1), inplace=False),
+        case(F(5), np.array([1, 9]), 7.0, mode="clip", inplace=False),
+        case(F(5), np.array([1, 9, -2]), F(2), inplace=False),
+        case(F(5), np.array([-9, 9, -2]), Z(2), mode="wrap", inplace=False)],
+    "place": [case(F(2, 3), B(2, 3), F(2, seed=1), inplace=False)],
     "choose": [case(np.array([0, 2, 1]), [F(3), F(3, seed=1), F(3, seed=2)],
         dynamic=False), case(np.array([0, 5, -1]), [F(3), Z(3)], mode="clip"),
         case(np.array([0, 5, -1]), [F(3), F()], mode="wrap")],
     "select": [case([B(3), B(3, seed=1)], [F(3), Z(3)], 2.5), case([B(2, 1)], [F(3)])],
-    "piecewise": [case(F(4), [B(4), B(4, seed=1)], [1.0, -1.0], numpy=skip(
-        "NumPy wants bool lists")), case(F(4), [B(4)], [lambda x: x * 2,
-            lambda x: -x])],
+    "piecewise": [case(F(4), [B(4), B(4, seed=1)], [1.0, -1.0]),
+        case(F(4), [B(4)], [lambda x: x * 2, lambda x: -x])],
     "nonzero": [case(Z(5), dynamic=False), case(B(2, 3), dynamic=False),
-        case(Z(5), size=3, numpy=lambda x, size: (np.pad(np.nonzero(x)[0], (0,
-        9))[:3],)),
-        case(B(2, 3), size=8, fill_value=-1, numpy=nan_fill), case(F(0), size=2,
-        numpy=nan_fill), case(np.zeros(3, np.int32), size=2, numpy=nan_fill)],
-    "flatnonzero": [case(B(2, 3), dynamic=False), case(Z(2, 3), size=2,
-        numpy=lambda x, size: np.flatnonzero(x)[:2])],
-    "argwhere": [case(B(2, 3), dynamic=False), case(Z(4), size=2,
-        numpy=lambda x, size: np.argwhere(x)[:2]), case(Z(), dynamic=False)],
+        case(Z(5), size=3), case(B(2, 3), size=8, fill_value=-1), case(F(0), size=2),
+        case(np.zeros(3, np.int32), size=2)],
+    "flatnonzero": [case(B(2, 3), dynamic=False), case(Z(2, 3), size=2)],
+    "argwhere": [case(B(2, 3), dynamic=False), case(Z(4), size=2),
+        case(Z(), dynamic=False)],
     "compress": [case(B(3), F(3), dynamic=False), case(np.array([True, False]), F(2, 3),
-        axis=0, dynamic=False), case(B(5), F(5), size=2,
-        numpy=lambda c, x, size: np.pad(np.compress(c, x), (0, 9))[:2]),
-        case(np.array([True, False, True]), F(2, 3), axis=1, size=3, fill_value=9,
-        numpy=nan_fill)],
-    "extract": [case(B(2, 3), F(2, 3), dynamic=False), case(B(5), Z(5), size=4,
-        numpy=nan_fill)],
-    "searchsorted": [case(np.sort(F(6)), F(4, seed=1)), case(np.sort(Z(6)), Z(2, 3),
-        side="right"), case(np.sort(Z(5)), F()), case(F(0), F(3)), case(F(4), F(3),
-        sorter=np.argsort(F(4)).astype(np.int32)), case(np.sort(F(6)), specials,
-        numpy=lambda a, v: np.searchsorted(a, v))] + [case(np.sort(F(5)), F(3),
-        method=m, numpy=lambda a, v, method: np.searchsorted(a, v)) for m in
+        axis=0, dynamic=False), case(B(5), F(5), size=2),
+        case(np.array([True, False, True]), F(2, 3), axis=1, size=3, fill_value=9)],
+    "extract": [case(B(2, 3), F(2, 3), dynamic=False), case(B(5), Z(5), size=4)],
+    "searchsorted": [case(np.sort(F(6)), F(4, seed=1)),
+        case(np.sort(Z(6)), Z(2, 3), side="right"), case(np.sort(Z(5)), F()),
+        case(F(0), F(3)), case(F(4), F(3), sorter=np.argsort(F(4)).astype(np.int32)),
+        case(np.sort(F(6)), specials)] + [case(np.sort(F(5)), F(3), method=m) for m in
         ["scan", "scan_unrolled", "sort", "compare_all"]],
     "digitize": [case(F(5), np.array([-1.0, 0.0, 2.0], np.float32)), case(F(5),
         np.array([2.0, 0.0, -1.0], np.float32)), case(Z(2, 2), np.array([0, 1]),
         right=True)],
-    "bincount": [case(Z(6, low=0), dynamic=False), case(Z(6, low=0), length=3,
-        numpy=lambda x, length: np.bincount(x, minlength=9)[:3]),
-        case(Z(4, low=0), F(4), length=5, numpy=lambda x, w, length: np.bincount(
-        x, w, minlength=9)[:5]), case(B(4), dynamic=False), case(Z(3, low=0), None, 6,
-        dynamic=False), *(case(data(n, "uint8"), dynamic=False) for n in (4, 0))],
+    "bincount": [case(Z(6, low=0), dynamic=False), case(Z(6, low=0), length=3),
+        case(Z(4, low=0), F(4), length=5), case(B(4), dynamic=False),
+        case(Z(3, low=0), None, 6, dynamic=False),
+        *(case(data(n, "uint8"), dynamic=False) for n in (4, 0))],
     "histogram_bin_edges": [case(F(9)), case(F(9), 4, range=(-2.0, 2.0)),
         case(Z(9), np.array([0, 1, 3]))],
     "histogram": [case(F(9), 4), case(Z(9)), case(F(9), np.array([-2.0, 0.0, 2.0],
@@ -784,54 +703,45 @@ numpy_cases |= {
         case((np.array([0, 5]), np.array([2, -1])), (2, 3), mode="wrap", order="F")],
     "unravel_index": [case(np.array([0, 5, 3]), (2, 3)), case(np.array(4), (2, 3)),
         case(np.array([1, 5], np.uint32), (2, 3)),
-        case(np.array([0, 9, -1, -9]), (2, 3), numpy=skip("out of bounds"))],
+        case(np.array([0, 9, -1, -9]), (2, 3))],
     "isin": [case(Z(2, 3), Z(4, seed=1)), case(F(3), F(0)),
-        case(Z(4), Z(2), invert=True), case(Z(4), Z(5, seed=1), method="binary_search",
-        numpy=lambda x, y, method: np.isin(x, y)), case(Z(4), Z(5, seed=1),
-        method="sort", numpy=lambda x, y, method: np.isin(x, y))],
-    "sort": [case(data((2, 5), d)) for d in [*floats, *integers, "bool"]] + [
-        case(F(2, 3), axis=0), case(F(2, 3), axis=None), case(specials), case(F(5),
-        descending=True, numpy=lambda x, descending: np.sort(x)[::-1]), case(C(4)),
-        case(F(0))],
-    "argsort": [case(data((2, 5), d), numpy=lambda x: np.argsort(x, stable=True))
-        for d in [*floats, "int32", "bool"]] + [case(Z(5), descending=True,
-        numpy=lambda x, descending: np.argsort(-x, stable=True)), case(specials,
-        numpy=lambda x: np.argsort(x, stable=True)), case(Z(2, 3), axis=None,
-        numpy=lambda x, axis: np.argsort(x, None, stable=True))],
+        case(Z(4), Z(2), invert=True), case(Z(4), Z(5, seed=1), method="binary_search"),
+        case(Z(4), Z(5, seed=1), method="sort")],
+    "sort": [case(data((2, 5), d)) for d in [*floats, *integers, "bool"]]
+        + [case(F(2, 3), axis=0), case(F(2, 3), axis=None), case(specials),
+        case(F(5), descending=True), case(C(4)), case(F(0))],
+    "argsort": [case(data((2, 5), d)) for d in [*floats, "int32", "bool"]]
+        + [case(Z(5), descending=True), case(specials), case(Z(2, 3), axis=None)],
     "lexsort": [case([Z(5), Z(5, seed=1)]), case((F(2, 3), Z(2, 3)), axis=0), case(Z(2,
         4))],
-    "partition": [case(F(6), 2, numpy=skip("order of the parts")), case(Z(2, 5), 1,
-        axis=1, numpy=skip("order of the parts")), case(data(5, "uint8"), -1,
-        numpy=skip("order of the parts"))],
-    "argpartition": [case(F(6), 2, numpy=skip("order of the parts")), case(Z(2, 5), 4,
-        numpy=skip("order of the parts"))],
+    "partition": [case(F(6), 2), case(Z(2, 5), 1, axis=1), case(data(5, "uint8"), -1)],
+    "argpartition": [case(F(6), 2), case(Z(2, 5), 4)],
     "sort_complex": [case(C(4)), case(F(3)), case(Z(3))],
 }  # fmt: skip
-unique_sized = {"size": 4, "numpy": nan_fill}
+unique_sized = {"size": 4}
 numpy_cases |= {
     "unique": [case(Z(8), dynamic=False), case(F(2, 3), dynamic=False),
         case(N(6), dynamic=False), case(Z(8), True, True, True, dynamic=False),
         case(Z(4, 2, high=0), axis=0, dynamic=False), case(F(0), dynamic=False),
         case(N(6), equal_nan=False, dynamic=False), case(Z(8), **unique_sized),
-        case(Z(8), True, True, True, **unique_sized), case(Z(3), size=9, fill_value=-7,
-        numpy=nan_fill), case(C(4), dynamic=False)],
+        case(Z(8), True, True, True, **unique_sized), case(Z(3), size=9, fill_value=-7),
+        case(C(4), dynamic=False)],
     "unique_all": [case(Z(2, 4), dynamic=False), case(Z(8), **unique_sized)],
     "unique_counts": [case(Z(8), dynamic=False), case(F(6), **unique_sized)],
     "unique_inverse": [case(Z(2, 4), dynamic=False), case(Z(8), **unique_sized)],
-    "unique_values": [case(Z(8), dynamic=False, numpy=np.unique), case(Z(8),
-        **unique_sized)],
-    "union1d": [case(Z(4), Z(2, 3, seed=1), dynamic=False), case(Z(4), F(3),
-        dynamic=False), case(Z(4), Z(5, seed=1), size=9, numpy=nan_fill)],
-    "setdiff1d": [case(Z(6), Z(3, seed=1), dynamic=False), case(Z(6), Z(3, seed=1),
-        size=4, numpy=nan_fill), case(Z(6), Z(3, seed=1), size=5, fill_value=9,
-        numpy=nan_fill)],
-    "setxor1d": [case(Z(6), Z(4, seed=1), dynamic=False), case(Z(6), Z(4, seed=1),
-        size=3, numpy=nan_fill), case(Z(6), Z(4, seed=1), size=8, fill_value=7,
-        numpy=nan_fill), case(Z(6), Z(4, seed=1), size=8, numpy=nan_fill)],
-    "intersect1d": [case(Z(6), Z(5, seed=1), dynamic=False), case(Z(6), Z(5, seed=1),
-        return_indices=True, dynamic=False), case(Z(6), Z(5, seed=1), size=4,
-        numpy=nan_fill), case(Z(6), Z(5, seed=1), size=5, fill_value=9,
-        return_indices=True, numpy=nan_fill)],
+    "unique_values": [case(Z(8), dynamic=False), case(Z(8), **unique_sized)],
+    "union1d": [case(Z(4), Z(2, 3, seed=1), dynamic=False),
+        case(Z(4), F(3), dynamic=False), case(Z(4), Z(5, seed=1), size=9)],
+    "setdiff1d": [case(Z(6), Z(3, seed=1), dynamic=False),
+        case(Z(6), Z(3, seed=1), size=4), case(Z(6), Z(3, seed=1), size=5,
+        fill_value=9)],
+    "setxor1d": [case(Z(6), Z(4, seed=1), dynamic=False),
+        case(Z(6), Z(4, seed=1), size=3), case(Z(6), Z(4, seed=1), size=8,
+        fill_value=7), case(Z(6), Z(4, seed=1), size=8)],
+    "intersect1d": [case(Z(6), Z(5, seed=1), dynamic=False),
+        case(Z(6), Z(5, seed=1), return_indices=True, dynamic=False),
+        case(Z(6), Z(5, seed=1), size=4), case(Z(6), Z(5, seed=1), size=5, fill_value=9,
+        return_indices=True)],
 }  # fmt: skip
 
 # Products, polynomials, signals.
@@ -879,17 +789,18 @@ numpy_cases |= {
         case("ij,jk,kl->il", F(2, 3), F(3, 4), F(4, 2), optimize=False),
         case("ij,jk,kl->il", F(2, 3), F(3, 4), F(4, 2), optimize="greedy")],
     "einsum_path": [case("ij,jk,kl->il", F(2, 3), F(3, 4), F(4, 2),
-        numpy=skip("another form"), jax="another text")],
+        jax="another text")],
     "convolve": [case(F(5), F(3), mode=m) for m in ["full", "same", "valid"]] + [
         case(Z(3), Z(5)), case(C(4), C(2)), case(F(1), F(4))],
     "correlate": [case(F(5), F(3), mode=m) for m in ["full", "same", "valid"]] + [
         case(Z(3), F(5), mode="full"), case(C(4), C(2), mode="full")],
     "interp": [case(F(5), np.array([-2.0, 0.0, 1.0], np.float32), F(3, seed=1)),
-        case(Z(4), np.array([0, 1, 4]), F(3)), case(F(5), np.array([-2.0, 0.0, 1.0],
-        np.float32), F(3), left=-9.0, right=9.0), case(F(5, high=9), np.array(
-        [0.0, 1.0, 3.0], np.float32), F(3), period=4.0), case(F(), np.array(
-        [-1.0, 2.0], np.float32), F(2)), case(F(5), np.array([-1.0, 1.0], np.float32),
-        F(2), left="extrapolate", right="extrapolate", numpy=nan_fill)],
+        case(Z(4), np.array([0, 1, 4]), F(3)),
+        case(F(5), np.array([-2.0, 0.0, 1.0], np.float32), F(3), left=-9.0, right=9.0),
+        case(F(5, high=9), np.array([0.0, 1.0, 3.0], np.float32), F(3), period=4.0),
+        case(F(), np.array([-1.0, 2.0], np.float32), F(2)),
+        case(F(5), np.array([-1.0, 1.0], np.float32), F(2), left="extrapolate",
+        right="extrapolate")],
     "cov": [case(F(3, 5)), case(F(5)), case(F(3, 5), bias=True), case(F(5, 3),
         rowvar=False), case(F(5), F(5, seed=1)), case(F(2, 5), fweights=Z(5, low=1)),
         case(F(2, 5), aweights=F(5, low=0.5)), case(Z(2, 4)), case(F(2, 5), ddof=0),
@@ -904,20 +815,16 @@ numpy_cases |= {
     "polyadd": [case(F(3), F(2)), case(Z(2), F(4))],
     "polysub": [case(F(3), F(2)), case(Z(2), F(4))],
     "polymul": [case(F(3), F(2)), case(Z(2, low=1), F(4, low=1)),
-        case(np.float32([0, 1, 2]), F(1), trim_leading_zeros=True, dynamic=False,
-        numpy=skip("NumPy always trims"))],
-    "polydiv": [case(F(5, low=1), F(2, low=1), numpy=skip("NumPy trims the remainder")),
-        case(Z(3, low=1), Z(3, low=1),
-        numpy=skip("NumPy keeps leading zeros of the remainder differently"))],
+        case(np.float32([0, 1, 2]), F(1), trim_leading_zeros=True, dynamic=False)],
+    "polydiv": [case(F(5, low=1), F(2, low=1)), case(Z(3, low=1), Z(3, low=1))],
     "polyint": [case(F(3)), case(F(3), 2), case(Z(3), 2, k=F(2)), case(F(3), 0)],
     "polyfit": [case(F(6, seed=1), F(6), 2, tolerance=1e-3), case(F(6, seed=1), F(6, 2),
         1, w=F(6, low=1, seed=2), tolerance=1e-3)],
-    "roots": [case(np.float32([1, -6, 11, -6]), dynamic=False), case(np.float32([0, 2,
-        4]), dynamic=False), case(np.float32([0, 2, 3, 1]), strip_zeros=False,
-        numpy=skip("NumPy leaves out what NaN stands for"))],
+    "roots": [case(np.float32([1, -6, 11, -6]), dynamic=False),
+        case(np.float32([0, 2, 4]), dynamic=False),
+        case(np.float32([0, 2, 3, 1]), strip_zeros=False)],
     "polyder": [case(F(4)), case(F(4), 2), case(Z(3)), case(F(4), 0)],
-    "poly": [*(case(F(3)), case(Z(2)), case(F(0), numpy=lambda x: 1.0)),
-             case(F(3, 3), tolerance=1e-5)],
+    "poly": [*(case(F(3)), case(Z(2)), case(F(0))), case(F(3, 3), tolerance=1e-5)],
     "bartlett": [case(5), case(1)], "hanning": [case(5), case(1)],
     "hamming": [case(5), case(1)], "blackman": [case(5), case(1), case(0)],
     "kaiser": [case(5, 3.0), case(1, 2.0)],
@@ -941,15 +848,11 @@ numpy_cases |= {
     "linalg.diagonal": [case(F(2, 3, 3), offset=1)],
     "linalg.trace": [case(F(2, 3, 3))],
 }  # fmt: skip
-numpy_cases["clip"] = [
-    case(F(2, 3), -1, 1, numpy=np.clip), case(Z(3), 0, None), case(F(3), F(3), 2.5),
-    case(F(3), None, 0.5), case(Z(3), -0.5, 1.5), case(specials, -1, 1), case(Weak(2),
-    0, 1),
-    case(F(3), min=0.5, numpy=lambda x, min: np.clip(x, min, None)),
-]  # fmt: skip
+numpy_cases["clip"] = [case(F(2, 3), -1, 1), case(Z(3), 0, None), case(F(3), F(3), 2.5),
+    case(F(3), None, 0.5), case(Z(3), -0.5, 1.5), case(specials, -1, 1),
+    case(Weak(2), 0, 1), case(F(3), min=0.5)]  # fmt: skip
 
 # About dtypes and objects: no arrays come out.
-plain = skip("no array comes out")
 numpy_cases |= {
     "iscomplexobj": [case(F(2), dynamic=False), case(C(2), dynamic=False), case(1j)],
     "isrealobj": [case(F(2), dynamic=False), case(C(2), dynamic=False)],
@@ -958,13 +861,11 @@ numpy_cases |= {
     "can_cast": [case("int32", "float64"), case("float32", "int32")],
     "isdtype": [case(np.dtype("int32"), "integral"), case(np.dtype("float32"), "bool")],
     "issubdtype": [case(np.int32, np.integer), case(np.float32, np.integer)],
-    "promote_types": [case("int32", "float16", numpy=plain)],
-    "result_type": [case(Z(2), F(2), dynamic=False, numpy=plain),
-        case(Z(2), 1.5, dynamic=False, numpy=plain)],
-    "finfo": [case(np.dtype("float32"), numpy=plain)],
-    "iinfo": [case(np.dtype("int8"), numpy=plain)],
-    "array_repr": [case(F(2), dynamic=False, numpy=plain, jax="class name")],
-    "array_str": [case(F(2), dynamic=False, numpy=plain)],
+    "promote_types": [case("int32", "float16")],
+    "result_type": [case(Z(2), F(2), dynamic=False), case(Z(2), 1.5, dynamic=False)],
+    "finfo": [case(np.dtype("float32"))], "iinfo": [case(np.dtype("int8"))],
+    "array_repr": [case(F(2), dynamic=False, jax="class name")],
+    "array_str": [case(F(2), dynamic=False)],
 }  # fmt: skip
 no_cases = """
     fromfile fromiter frompyfunc get_printoptions load printoptions save savez
@@ -972,37 +873,22 @@ no_cases = """
 """.split()
 
 
-def high_half(x, y):
-    """The upper 32 bits of the products of 32-bit integers."""
-    return (x.astype(object) * y.astype(object) // 2**32).astype(x.dtype)
-
-
-def in_groups(x, kernels, sizes):
-    """`lax.ragged_dot`."""
-    counts = [*sizes, max(len(x) - sizes.sum(), 0)]
-    groups = np.repeat(np.arange(len(counts)), counts)
-    return np.stack([
-        row @ kernels[g] if g < len(kernels) else 0 * (row @ kernels[0])
-        for row, g in zip(x, groups, strict=False)
-    ])
-
-
 # The strict layer below: equal dtypes, equal ranks.
 lax_cases = {}
 
 
-def lax_unary(kinds="f", low=-3, high=3, numpy=None, shapes=((), (0,), (2, 3)), **more):
+def lax_unary(kinds="f", low=-3, high=3):
     """Cases of a lax function of one array of these kinds of dtypes."""
     dtypes = {"f": floats, "i": integers, "b": ["bool"], "c": ["complex64"]}
     names = [d for k in kinds for d in dtypes[k]]
     found = [data((2, 3), name, low, high) for name in names]
-    found += [data(shape, names[0], low, high) for shape in shapes[:2]]
+    found += [data(shape, names[0], low, high) for shape in [(), (0,)]]
     found += [specials] if "f" in kinds else []
     found += [Weak(1.5 if "f" in kinds else 1)]
-    return [case(x, numpy=numpy, **more) for x in found]
+    return [case(x) for x in found]
 
 
-def lax_binary(kinds="fi", low=-3, high=3, low2=None, numpy=None, **more):
+def lax_binary(kinds="fi", low=-3, high=3, low2=None):
     """Cases of a lax function of two arrays of one dtype."""
     dtypes = {"f": floats, "i": integers, "b": ["bool"], "c": ["complex64"]}
     low2 = low if low2 is None else low2
@@ -1017,428 +903,197 @@ def lax_binary(kinds="fi", low=-3, high=3, low2=None, numpy=None, **more):
     found += [(specials, specials[::-1].copy())] if "f" in kinds else []
     two = 2.0 if "f" in kinds else 2
     found += [(data(3, name, low, high), two), (Weak(2), Weak(1))]
-    return [case(x, y, numpy=numpy, **more) for x, y in found]  # fmt: skip
-
-
-def special(name):
-    """A function of scipy.special, imported when it is called."""
-
-    def function(*args):
-        import scipy.special
-
-        return getattr(scipy.special, name)(*args)
-
-    return function
-
-
-def slope_of_igamma(a, x):
-    """The derivative of the regularised incomplete gamma function by a."""
-    from scipy.special import gammainc
-
-    a, x, step = np.float64(a), np.float64(x), 1e-5
-    slope = (gammainc(a + step, x) - gammainc(a - step, x)) / (2 * step)
-    return slope.astype(np.float32)
-
-
-def slope_of_gamma_sample(a, x):
-    """How a sample of the gamma distribution moves, its share below it kept."""
-    from scipy.stats import gamma
-
-    density = gamma.pdf(np.float64(x), np.float64(a))
-    return (-slope_of_igamma(a, x) / density).astype(np.float32)
-
-
-def truncated(x, y):
-    """x / y cut towards zero, for integers not dividing by 0."""
-    x, y = np.asarray(x), np.asarray(y)
-    if x.dtype.kind == "f" or y.dtype.kind == "f" or "c" in (x.dtype.kind,
-        y.dtype.kind):
-        return x / y
-    return np.trunc(x / y)
-
-
-def sign_of(x):
-    """NumPy's sign, but of -0.0 it is -0.0."""
-    return np.where(x == 0, x, np.sign(x))
+    return [case(x, y) for x, y in found]  # fmt: skip
 
 
 for name in "exp log sin cos tanh sqrt tan asin acos atan sinh cosh".split():
     low, high = {"log": (0.25, 5), "sqrt": (0.25, 5), "asin": (-1, 1), "acos": (-1, 1),
         }.get(name, (-2, 2))  # fmt: skip
-    arc = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}.get(name, name)
-    lax_cases[name] = lax_unary("f", low, high, numpy=getattr(np, arc))
+    lax_cases[name] = lax_unary("f", low, high)
 for name in "exp log sin cos tanh sqrt".split():
     lax_cases[name] += [case(C(3, low=0.5))]
 lax_cases |= {
-    "asinh": lax_unary(numpy=np.arcsinh),
-    "acosh": lax_unary(low=1, high=5, numpy=np.arccosh),
-    "atanh": lax_unary(low=-0.75, high=0.75, numpy=np.arctanh),
+    "asinh": lax_unary(), "acosh": lax_unary(low=1, high=5),
+    "atanh": lax_unary(low=-0.75, high=0.75),
     "exp2": lax_unary(), "expm1": lax_unary(), "log1p": lax_unary(low=-0.5),
     "cbrt": lax_unary(low=0.25), "floor": lax_unary(), "ceil": lax_unary(),
-    "erf": lax_unary(numpy=special("erf")), "erfc": lax_unary(numpy=special("erfc")),
-    "erf_inv": lax_unary(low=-0.75, high=0.75, numpy=special("erfinv")),
-    "lgamma": [case(x, numpy=special("gammaln")) for x in (F(2, 3, low=0.25), F(low=1),
-        specials[:5])],
-    "digamma": [case(x, numpy=special("digamma")) for x in (F(2, 3, low=0.25), F())],
-    "logistic": lax_unary(numpy=special("expit")),
-    "bessel_i0e": lax_unary(numpy=special("i0e")),
-    "bessel_i1e": lax_unary(numpy=special("i1e")),
-    "rsqrt": lax_unary(low=0.25, high=5, numpy=lambda x: 1 / np.sqrt(x)),
-    "reciprocal": lax_unary(low=0.25, high=5, numpy=lambda x: 1 / x),
-    "square": lax_unary("fic"), "is_finite": lax_unary(numpy=np.isfinite),
-    "neg": lax_unary("fic", numpy=np.negative), "abs": lax_unary("fc"),
-    "sign": lax_unary("fi", numpy=sign_of),
-    "round": [case(x, mode, numpy=lambda x, m: np.round(x) if m else np.trunc(
-        x + np.copysign(0.5, x))) for x in (F(2, 3), specials) for mode in (0, 1)],
+    "erf": lax_unary(), "erfc": lax_unary(), "erf_inv": lax_unary(low=-0.75, high=0.75),
+    "lgamma": [case(x) for x in (F(2, 3, low=0.25), F(low=1), specials[:5])],
+    "digamma": [case(x) for x in (F(2, 3, low=0.25), F())],
+    "logistic": lax_unary(), "bessel_i0e": lax_unary(), "bessel_i1e": lax_unary(),
+    "rsqrt": lax_unary(low=0.25, high=5), "reciprocal": lax_unary(low=0.25, high=5),
+    "square": lax_unary("fic"), "is_finite": lax_unary(),
+    "neg": lax_unary("fic"), "abs": lax_unary("fc"), "sign": lax_unary("fi"),
+    "round": [case(x, mode) for x in (F(2, 3), specials) for mode in (0, 1)],
     "bitwise_not": lax_unary("ib"), "real": [case(C(2, 3)), case(C())],
     "imag": [case(C(2, 3))], "conj": [case(C(2, 3)), case(C(0))],
-    "complex": [case(F(3), F(3, seed=1), numpy=lambda x, y: x + 1j * y)],
-    "population_count": lax_unary("i", low=0, numpy=np.bitwise_count),
-    "clz": [case(data(3, d, 0, 9), numpy=skip("NumPy has no clz")) for d in integers],
-    "integer_pow": [case(F(3, low=0.5), n, numpy=np.power) for n in (0, 1, 2, 3, -1,
-        -2)]
-        + [case(Z(3), 3, numpy=np.power), case(C(3), 2, numpy=np.power)],
-    "reduce_precision": [case(F(2, 3, step=0.3), 5, 10, numpy=lambda x, e, m: x.astype(
-        np.float32).astype(np.float16)), case(F(2, 3, step=0.3), exponent_bits=8,
-        mantissa_bits=7, numpy=lambda x, **_: x.astype(np.float32).astype(bfloat16))],
-    "convert_element_type": [case(F(2, 3), d, numpy=lambda x, d: x.astype(d)) for d in
-        ["int32", "float16", "bool", "complex64", "int8"]] + [case(Z(2, 3), "uint8",
-        numpy=lambda x, d: x.astype(d)), case(B(3), "float32",
-        numpy=lambda x, d: x.astype(d)), case(specials, "int32",
-        numpy=skip("NumPy does not define it"))],
-    "bitcast_convert_type": [case(F(2, 3), np.dtype("int32"),
-        numpy=lambda x, d: x.astype(np.float32).view(d)), case(Z(2), np.dtype("uint8"),
-        numpy=lambda x, d: x.view(d).reshape(2, 4)), case(data((2, 4), "uint8"),
-        np.dtype("int32"), numpy=lambda x, d: x.view(d)[:, 0])],
+    "complex": [case(F(3), F(3, seed=1))],
+    "population_count": lax_unary("i", low=0),
+    "clz": [case(data(3, d, 0, 9)) for d in integers],
+    "integer_pow": [case(F(3, low=0.5), n) for n in (0, 1, 2, 3, -1, -2)]
+        + [case(Z(3), 3), case(C(3), 2)],
+    "reduce_precision": [case(F(2, 3, step=0.3), 5, 10),
+        case(F(2, 3, step=0.3), exponent_bits=8, mantissa_bits=7)],
+    "convert_element_type": [case(F(2, 3), d) for d in ["int32", "float16", "bool",
+        "complex64", "int8"]] + [case(Z(2, 3), "uint8"), case(B(3), "float32"),
+        case(specials, "int32")],
+    "bitcast_convert_type": [case(F(2, 3), np.dtype("int32")),
+        case(Z(2), np.dtype("uint8")), case(data((2, 4), "uint8"), np.dtype("int32"))],
 }  # fmt: skip
-for name, other in [("add", "add"), ("sub", "subtract"), ("mul", "multiply"),
-    ("max", "maximum"), ("min", "minimum")]:  # fmt: skip
-    kinds = "fib" if name in ("max", "min") else "fic"
-    lax_cases[name] = lax_binary(kinds, numpy=getattr(np, other))
-for name, other in [("eq", "equal"), ("ne", "not_equal"), ("lt", "less"),
-    ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")]:  # fmt: skip
-    lax_cases[name] = lax_binary("fib", numpy=getattr(np, other))
-for name in "and or xor".split():
-    lax_cases[f"bitwise_{name}"] = lax_binary("ib")
-lax_zero = case(np.array([5, -5, 0], np.int32), np.zeros(3, np.int32),
-    numpy=skip("JAX has its own result for x / 0"))  # fmt: skip
+lax_cases |= {name: lax_binary("fic") for name in "add sub mul".split()}
+lax_cases |= {n: lax_binary("fib") for n in "max min eq ne lt le gt ge".split()}
+lax_cases |= {f"bitwise_{name}": lax_binary("ib") for name in "and or xor".split()}
+lax_zero = case(np.array([5, -5, 0], np.int32), np.zeros(3, np.int32))
 lax_cases |= {
-    "div": lax_binary("fic", low2=1, numpy=truncated) + [lax_zero],
-    "rem": lax_binary("fi", low2=1, numpy=np.fmod) + [lax_zero],
-    "pow": [case(F(2, 3, low=0.5), F(2, 3, seed=1), numpy=np.power), case(F(3), Z(3,
-        low=0),
-        numpy=np.power), case(F(3, low=0.5), 2.5, numpy=np.power), case(F(3), 2,
-        numpy=np.power), case(specials, specials[::-1].copy(), numpy=np.power)],
-    "atan2": [case(F(2, 3), F(2, 3, seed=1), numpy=np.arctan2), case(F(), F(3),
-        numpy=np.arctan2), case(specials, specials[::-1].copy(), numpy=np.arctan2)],
-    "nextafter": [case(F(3), F(3, seed=1), numpy=lambda x, y: np.nextafter(
-        np.float32(x), np.float32(y)))],
-    "igamma": [case(F(3, low=0.5), F(3, low=0.5, seed=1), numpy=special("gammainc"))],
-    "igamma_grad_a": [case(F(3, low=0.5), F(3, low=0.5, seed=1), numpy=slope_of_igamma,
-        tolerance=1e-4)],
-    "random_gamma_grad": [case(F(3, low=0.5), F(3, low=0.5, seed=1),
-        numpy=slope_of_gamma_sample, tolerance=1e-4)],
-    "igammac": [case(F(3, low=0.5), F(3, low=0.5, seed=1), numpy=special("gammaincc"))],
+    "div": lax_binary("fic", low2=1) + [lax_zero],
+    "rem": lax_binary("fi", low2=1) + [lax_zero],
+    "pow": [case(F(2, 3, low=0.5), F(2, 3, seed=1)), case(F(3), Z(3, low=0)),
+        case(F(3, low=0.5), 2.5), case(F(3), 2), case(specials, specials[::-1].copy())],
+    "atan2": [case(F(2, 3), F(2, 3, seed=1)), case(F(), F(3)),
+        case(specials, specials[::-1].copy())],
+    "nextafter": [case(F(3), F(3, seed=1))],
+    **{name: [case(F(3, low=0.5), F(3, low=0.5, seed=1), tolerance=1e-4)] for name in
+        ("igamma", "igammac", "igamma_grad_a", "random_gamma_grad")},
     "betainc": [case(F(3, low=0.5), F(3, low=0.5, seed=1), F(3, low=0.25, high=0.75,
-        seed=2), numpy=special("betainc"))],
-    "zeta": [case(F(3, low=1.5, high=5), F(3, low=0.5, seed=1), numpy=special("zeta"))],
-    "polygamma": [case(np.array([1.0, 2.0], np.float32), F(2, low=0.5),
-        numpy=lambda m, x: special("polygamma")(m.astype(int), x))],
-    "shift_left": lax_binary("i", low=0, numpy=np.left_shift) + [shift_edges],
-    "shift_right_arithmetic": lax_binary("i", low=0, numpy=np.right_shift)
-        + [shift_edges],
-    "shift_right_logical": lax_binary("i", low=0, numpy=np.right_shift) + [shift_edges],
-    "clamp": [case(F(), F(2, 3), F(seed=1, low=1),
-        numpy=lambda a, x, b: np.clip(x, a, b)), case(-1, Z(5), 1,
-        numpy=lambda a, x, b: np.clip(x, a, b)), case(-1.0, specials, 1.0,
-        numpy=lambda a, x, b: np.clip(x, a, b)), case(F(3), F(3, seed=1), F(3, seed=2),
-        numpy=lambda a, x, b: np.minimum(np.maximum(a, x), b))],
-    "select": [case(B(2, 3), F(2, 3), F(2, 3, seed=1), numpy=np.where), case(B(), F(3),
-        F(3, seed=1), numpy=np.where)],
-    "select_n": [case(B(2, 3), F(2, 3), F(2, 3, seed=1), numpy=lambda c, x, y: np.where(
-        c, y, x)), case(Z(3, low=0, high=2), Z(3), Z(3, seed=1), Z(3, seed=2),
-        numpy=lambda c, *xs: np.choose(c, xs))],
+        seed=2))],
+    "zeta": [case(F(3, low=1.5, high=5), F(3, low=0.5, seed=1))],
+    "polygamma": [case(np.array([1.0, 2.0], np.float32), F(2, low=0.5))],
+    **{f"shift_{name}": [*lax_binary("i", low=0), shift_edges] for name in
+        ("left", "right_arithmetic", "right_logical")},
+    "clamp": [case(F(), F(2, 3), F(seed=1, low=1)), case(-1, Z(5), 1),
+        case(-1.0, specials, 1.0), case(F(3), F(3, seed=1), F(3, seed=2))],
+    "select": [case(B(2, 3), F(2, 3), F(2, 3, seed=1)), case(B(), F(3), F(3, seed=1))],
+    "select_n": [case(B(2, 3), F(2, 3), F(2, 3, seed=1)),
+        case(Z(3, low=0, high=2), Z(3), Z(3, seed=1), Z(3, seed=2))],
 }  # fmt: skip
 
 axes_of = [((2, 3), (0,)), ((2, 3), (0, 1)), ((2, 3, 4), (2, 0)), ((0, 3), (0,)), ((),
     ())]
 
 
-def lax_reduction(kinds, numpy, empty=True):
+def lax_reduction(kinds, empty=True):
     """Cases of a reduction of lax: an array and axes."""
     dtypes = {"f": floats, "i": integers, "b": ["bool"], "c": ["complex64"]}
     names = [d for k in kinds for d in dtypes[k]]
     found = [(data((2, 3), name), (1,)) for name in names]
     found += [(data(s, names[0]), axes) for s, axes in axes_of if empty or 0 not in s]
-    return [case(x, a, numpy=lambda x, a: numpy(x, axis=tuple(a))) for x, a in found]
-
-
-def wrapped(function):
-    """A NumPy reduction that keeps integers as narrow as they are."""
-
-    def reduction(x, axis):
-        result = function(x, axis=axis)
-        return result.astype(x.dtype) if x.dtype.kind in "iu" else result
-
-    return reduction
+    return [case(x, a) for x, a in found]
 
 
 lax_cases |= {
-    "reduce_sum": lax_reduction("fic", wrapped(np.sum)),
-    "reduce_prod": lax_reduction("fic", wrapped(np.prod)),
-    "reduce_max": lax_reduction("fib", np.max, empty=False),
-    "reduce_min": lax_reduction("fib", np.min, empty=False),
-    "reduce_and": lax_reduction("ib", np.bitwise_and.reduce),
-    "reduce_or": lax_reduction("ib", np.bitwise_or.reduce),
-    "reduce_xor": lax_reduction("ib", np.bitwise_xor.reduce),
-    "argmax": [case(data((2, 3), d), axis, np.dtype("int32"), numpy=lambda x, a, d:
-        np.argmax(x, a)) for d in [*floats, "int32", "bool"] for axis in (0, 1)],
-    "argmin": [case(data((2, 3), d), axis, np.dtype("int32"), numpy=lambda x, a, d:
-        np.argmin(x, a)) for d in [*floats, "int32", "bool"] for axis in (0, 1)],
-    "reduce": [case(F(2, 3), 0.0, OfLax("add"), (0,),
-        numpy=lambda x, i, f, a: x.sum(a)), case(F(2, 3), -np.inf, OfLax("max"), (0, 1),
-        numpy=lambda x, i, f, a: x.max(a))],
-    "cumsum": [case(data((2, 3), d), a, numpy=lambda x, a: np.cumsum(x, a, x.dtype))
-        for d in ["float32", "int32", "int8"] for a in (0, 1)] + [case(F(4), 0,
-        reverse=True, numpy=lambda x, a, reverse: np.cumsum(x[::-1])[::-1])],
-    "cumprod": [case(data((2, 3), d), a, numpy=lambda x, a: np.cumprod(x, a, x.dtype))
-        for d in ["float32", "int32"] for a in (0, 1)],
-    "cummax": [case(data((2, 3), d), 1, numpy=np.maximum.accumulate) for d in
-        ["float32", "int32"]] + [case(specials, 0, numpy=np.maximum.accumulate)],
-    "cummin": [case(data((2, 3), d), 1, numpy=np.minimum.accumulate) for d in
-        ["float32", "int32"]],
-    "cumlogsumexp": [case(F(2, 3), 1, numpy=np.logaddexp.accumulate)],
-}  # fmt: skip
-
-
-def at(x, starts, sizes):
-    """A window of x, moved inside where it does not fit."""
-    starts = [int(np.clip(s + n * (s < 0), 0, n - k)) for s, n, k in zip(
-        starts, x.shape, sizes, strict=True)]  # fmt: skip
-    return tuple(slice(s, s + k) for s, k in zip(starts, sizes, strict=True))
-
-
-def put_at(x, update, starts):
-    """x with a window replaced."""
-    x = x.copy()
-    x[at(x, starts, update.shape)] = update
-    return x
-
-
-def padded(x, value, config):
-    """`lax.pad` by hand: negative widths cut, and elements are moved apart."""
-    for axis, (low, high, inside) in enumerate(config):
-        n = x.shape[axis] + max(x.shape[axis] - 1, 0) * inside
-        wide = np.full([n if i == axis else s for i, s in enumerate(x.shape)], value)
-        wide[(slice(None),) * axis + (slice(None, None, inside + 1),)] = x
-        more = [(max(low, 0), max(high, 0)) if i == axis else (0,
-            0) for i in range(x.ndim)]
-        wide = np.pad(wide, more, constant_values=value)
-        cut = slice(max(-low, 0), wide.shape[axis] - max(-high, 0))
-        x = wide[(slice(None),) * axis + (cut,)]
-    return x
-
-
-lax_cases |= {
-    "broadcast": [case(x, sizes, numpy=lambda x, s: np.broadcast_to(x, (*s, *x.shape)))
-        for x, sizes in [(F(3), (2,)), (F(), (0, 2)), (Weak(1), (2,)), (F(2), ())]],
-    "broadcast_in_dim": [case(F(3), (2, 3), (1,),
-        numpy=lambda x, s, d: np.broadcast_to(x, s)), case(F(2), (2, 3), (0,),
-        numpy=lambda x, s, d: np.broadcast_to(x[:, None], s)), case(F(), (2,), (),
-        numpy=lambda x, s, d: np.broadcast_to(x, s)), case(F(1, 3), (2, 3), (0, 1),
-        numpy=lambda x, s, d: np.broadcast_to(x, s))],
-    "broadcast_shapes": [case((2, 1), (1, 3), numpy=np.broadcast_shapes), case((), (2,),
-        numpy=np.broadcast_shapes)],
-    "broadcast_to_rank": [case(F(3), 2, numpy=lambda x, r: x[None])],
-    "broadcasted_iota": [case(np.dtype("int32"), (2, 3), 1, numpy=lambda d, s, i:
-        np.indices(s)[i]), case(np.dtype("float32"), (2, 3), 0, numpy=lambda d, s, i:
-        np.indices(s)[i])],
-    "iota": [case(np.dtype("int32"), 4, numpy=lambda d, n: np.arange(n, dtype=d)),
-        case(np.dtype("float32"), 0, numpy=lambda d, n: np.arange(n, dtype=d))],
+    **{f"reduce_{name}": lax_reduction("fic") for name in ("sum", "prod")},
+    **{f"reduce_{name}": lax_reduction("fib", empty=False) for name in ("max", "min")},
+    **{f"reduce_{name}": lax_reduction("ib") for name in ("and", "or", "xor")},
+    **{name: [case(data((2, 3), d), axis, np.dtype("int32")) for d in [*floats,
+        "int32", "bool"] for axis in (0, 1)] for name in ("argmax", "argmin")},
+    "reduce": [case(F(2, 3), 0.0, OfLax("add"), (0,)),
+        case(F(2, 3), -np.inf, OfLax("max"), (0, 1))],
+    "cumsum": [case(data((2, 3), d), a) for d in ["float32", "int32", "int8"] for a in
+        (0, 1)] + [case(F(4), 0, reverse=True)],
+    "cumprod": [case(data((2, 3), d), a) for d in ["float32", "int32"] for a in (0, 1)],
+    **{name: [case(F(2, 3), 1), case(Z(2, 3), 1), case(specials, 0)] for name in
+        ("cummax", "cummin")},
+    "cumlogsumexp": [case(F(2, 3), 1)],
+    "broadcast": [case(x, sizes) for x, sizes in [(F(3), (2,)), (F(), (0, 2)),
+        (Weak(1), (2,)), (F(2), ())]],
+    "broadcast_in_dim": [case(F(3), (2, 3), (1,)), case(F(2), (2, 3), (0,)),
+        case(F(), (2,), ()), case(F(1, 3), (2, 3), (0, 1))],
+    "broadcast_shapes": [case((2, 1), (1, 3)), case((), (2,))],
+    "broadcast_to_rank": [case(F(3), 2)],
+    "broadcasted_iota": [case(np.dtype("int32"), (2, 3), 1),
+        case(np.dtype("float32"), (2, 3), 0)],
+    "iota": [case(np.dtype("int32"), 4), case(np.dtype("float32"), 0)],
     "full": [case((2, 3), 1.5), case((), 2), case((2,), 2, np.dtype("float16"))],
-    "full_like": [case(F(2, 3), 1.5), case(Z(2), 2.0), case(F(2), 1, np.dtype("int32"),
-        numpy=lambda x, v, d: np.full_like(x, v, d)), case(Weak(1), 3)],
+    "full_like": [case(F(2, 3), 1.5), case(Z(2), 2.0), case(F(2), 1, np.dtype("int32")),
+        case(Weak(1), 3)],
     "expand_dims": [case(F(2, 3), (0, 2)), case(F(3), (1,)), case(F(), (0, 1))],
     "squeeze": [case(F(1, 3, 1), (0, 2)), case(F(1, 3), (-2,)), case(F(2), ())],
-    "reshape": [case(F(2, 3), (3, 2)), case(F(0, 2), (2, 0)), case(F(2, 3), (3, 2),
-        (1, 0), numpy=lambda x, s, d: x.transpose(d).reshape(s)), case(Z(), (1,))],
-    "collapse": [case(F(2, 3, 4), 0, 2, numpy=lambda x, i, j: x.reshape(6, 4)),
-        case(F(2, 3, 4), 1, numpy=lambda x, i: x.reshape(2, 12))],
+    "reshape": [case(F(2, 3), (3, 2)), case(F(0, 2), (2, 0)),
+        case(F(2, 3), (3, 2), (1, 0)), case(Z(), (1,))],
+    "collapse": [case(F(2, 3, 4), 0, 2), case(F(2, 3, 4), 1)],
     "transpose": [case(F(2, 3), (1, 0)), case(F(2, 3, 4), (2, 0, 1)), case(F(), ())],
-    "rev": [case(F(2, 3), (0,), numpy=np.flip), case(F(2, 3), (0, 1), numpy=np.flip),
-        case(F(0), (0,), numpy=np.flip)],
-    "slice": [case(F(5), (1,), (4,), numpy=lambda x, a, b: x[a[0]:b[0]]), case(F(4, 5),
-        (0, 1), (4, 5), (2, 3), numpy=lambda x, a, b, s: x[0:4:2, 1:5:3]), case(F(3),
-        (1,), (1,), numpy=lambda x, a, b: x[1:1])],
-    "slice_in_dim": [case(F(2, 5), 1, 4, axis=1, numpy=lambda x, a, b, axis: x[:, 1:4]),
-        case(F(5), 0, 5, 2, numpy=lambda x, a, b, s: x[::2]), case(F(5), -3, None,
-        numpy=lambda x, a, b: x[-3:])],
-    "index_in_dim": [case(F(2, 3), 1, axis=1, numpy=lambda x, i, axis: x[:, 1:2]), case(
-        F(2, 3), -1, keepdims=False, numpy=lambda x, i, keepdims: x[-1])],
-    "dynamic_slice": [case(F(5), (Z(low=0),), (2,),
-        numpy=lambda x, i, s: x[at(x, i, s)]), case(F(3, 4), [np.int32(2) + Z() * 0, 9],
-        (2, 2), numpy=lambda x, i, s: x[at(x, i, s)]), case(F(5), (np.array(-2),), (3,),
-        numpy=lambda x, i, s: x[at(x, i, s)])],
-    "dynamic_slice_in_dim": [case(F(2, 5), np.array(1), 3, axis=1,
-        numpy=lambda x, i, n, axis: x[:, 1:4])],
-    "dynamic_index_in_dim": [case(F(3, 2), np.array(1), numpy=lambda x, i: x[1:2]),
-        case(F(3, 2), np.array(1), 1, False, numpy=lambda x, i, a, k: x[:, 1])],
-    "dynamic_update_slice": [case(F(5), F(2, seed=1), (np.array(1),), numpy=put_at),
-        case(F(3, 4), F(2, 2, seed=1), (np.array(9), np.array(0)), numpy=put_at)],
-    "dynamic_update_slice_in_dim": [case(F(5), F(2, seed=1), np.array(1), 0,
-        numpy=lambda x, u, i, a: put_at(x, u, [i]))],
-    "dynamic_update_index_in_dim": [case(F(3, 2), F(2, seed=1), np.array(1), 0,
-        numpy=lambda x, u, i, a: put_at(x, u[None], [i, 0]))],
-    "pad": [case(F(3), F(), [(1, 2, 0)], numpy=padded), case(F(2, 3), F(),
-        [(0, 1, 2), (-1, 0, 1)], numpy=padded), case(Z(4), 7, [(-1, -2, 0)],
-        numpy=padded), case(F(0), F(), [(1, 1, 1)], numpy=padded)],
+    "rev": [case(F(2, 3), (0,)), case(F(2, 3), (0, 1)), case(F(0), (0,))],
+    "slice": [case(F(5), (1,), (4,)), case(F(4, 5), (0, 1), (4, 5), (2, 3)),
+        case(F(3), (1,), (1,))],
+    "slice_in_dim": [case(F(2, 5), 1, 4, axis=1), case(F(5), 0, 5, 2),
+        case(F(5), -3, None)],
+    "index_in_dim": [case(F(2, 3), 1, axis=1), case(F(2, 3), -1, keepdims=False)],
+    "dynamic_slice": [case(F(5), (Z(low=0),), (2,)),
+        case(F(3, 4), [np.int32(2) + Z() * 0, 9], (2, 2)),
+        case(F(5), (np.array(-2),), (3,))],
+    "dynamic_slice_in_dim": [case(F(2, 5), np.array(1), 3, axis=1)],
+    "dynamic_index_in_dim": [case(F(3, 2), np.array(1)),
+        case(F(3, 2), np.array(1), 1, False)],
+    "dynamic_update_slice": [case(F(5), F(2, seed=1), (np.array(1),)),
+        case(F(3, 4), F(2, 2, seed=1), (np.array(9), np.array(0)))],
+    "dynamic_update_slice_in_dim": [case(F(5), F(2, seed=1), np.array(1), 0)],
+    "dynamic_update_index_in_dim": [case(F(3, 2), F(2, seed=1), np.array(1), 0)],
+    "pad": [case(F(3), F(), [(1, 2, 0)]), case(F(2, 3), F(), [(0, 1, 2), (-1, 0, 1)]),
+        case(Z(4), 7, [(-1, -2, 0)]), case(F(0), F(), [(1, 1, 1)])],
     "concatenate": [case([F(2, 3), F(1, 3)], 0), case((Z(2), Z(0), Z(1)), 0),
         case([F(2, 1), F(2, 2)], 1)],
     "stack": [case([F(2), F(2)], axis=0)], "unstack": [case(F(2, 3), axis=1)],
-    "split": [case(F(5), (2, 3), numpy=lambda x, s: np.split(x, [2])), case(F(2, 4),
-        (1, 3), 1, numpy=lambda x, s, a: np.split(x, [1], a))],
+    "split": [case(F(5), (2, 3)), case(F(2, 4), (1, 3), 1)],
     "tile": [case(F(2, 3), (2, 1))],
-    "sort": [case(data((2, 4), d), numpy=np.sort) for d in [*floats, "int32",
-        "bool"]] + [
-        case(F(3, 2), dimension=0, numpy=lambda x, dimension: np.sort(x, dimension)),
-        case((Z(5), F(5)), num_keys=1, numpy=lambda xs, num_keys: tuple(x[np.argsort(
-        xs[0], kind="stable")] for x in xs)), case((Z(5), Z(5, seed=1)), num_keys=2,
-        numpy=lambda xs, num_keys: tuple(x[np.lexsort(xs[::-1])] for x in xs)),
-        case(specials, numpy=np.sort)],
-    "sort_key_val": [case(Z(5), F(5), numpy=lambda k, v: (np.sort(k), v[np.argsort(k,
-        kind="stable")]))],
-    "top_k": [case(F(2, 5), 3, numpy=lambda x, k: (np.sort(x)[:, ::-1][:, :3],
-        np.argsort(-x, axis=-1, kind="stable")[:, :3])), case(Z(4), 0,
-        numpy=lambda x, k: (x[:0], x[:0]))],
-    "approx_max_k": [case(F(2, 5), 3, numpy=lambda x, k: (np.sort(x)[:, ::-1][:, :3],
-        np.argsort(-x, axis=-1, kind="stable")[:, :3]))],
-    "approx_min_k": [case(F(2, 5), 2, numpy=lambda x, k: (np.sort(x)[:, :2],
-        np.argsort(x, axis=-1, kind="stable")[:, :2]))],
+    "sort": [case(data((2, 4), d)) for d in [*floats, "int32", "bool"]]
+        + [case(F(3, 2), dimension=0), case((Z(5), F(5)), num_keys=1),
+        case((Z(5), Z(5, seed=1)), num_keys=2), case(specials)],
+    "sort_key_val": [case(Z(5), F(5))],
+    "top_k": [case(F(2, 5), 3), case(Z(4), 0)],
+    "approx_max_k": [case(F(2, 5), 3)], "approx_min_k": [case(F(2, 5), 2)],
     "dot": [case(F(3), F(3)), case(F(2, 3), F(3, 2)), case(F(2, 3), F(3))],
-    "batch_matmul": [case(F(2, 2, 3), F(2, 3, 4), numpy=np.matmul)],
-    "dot_general": [case(F(2, 3), F(3, 4), (((1,), (0,)), ((), ())),
-        numpy=lambda x, y, d: x @ y), case(F(5, 2, 3), F(5, 4, 3),
-        (((2,), (2,)), ((0,), (0,))),
-        numpy=lambda x, y, d: np.einsum("bij,bkj->bik", x, y)), case(F(2), F(3),
-        (((), ()), ((), ())), numpy=lambda x, y, d: np.outer(x, y)), case(Z(2, 3), Z(3),
-        (((1,), (0,)), ((), ())), numpy=lambda x, y, d: x @ y),
+    "batch_matmul": [case(F(2, 2, 3), F(2, 3, 4))],
+    "dot_general": [case(F(2, 3), F(3, 4), (((1,), (0,)), ((), ()))),
+        case(F(5, 2, 3), F(5, 4, 3), (((2,), (2,)), ((0,), (0,)))),
+        case(F(2), F(3), (((), ()), ((), ()))),
+        case(Z(2, 3), Z(3), (((1,), (0,)), ((), ()))),
         case(data((2, 3), "bfloat16"), data((3, 2), "bfloat16"),
-        (((1,), (0,)), ((), ())), preferred_element_type=np.dtype("float32"),
-        numpy=lambda x, y, d, **_: x @ y), case(F(2, 0), F(0, 3),
-        (((1,), (0,)), ((), ())), numpy=lambda x, y, d: x @ y)],
-}  # fmt: skip
-
-
-def correlated(x, w, strides=(1,), low=0, high=0):
-    """A convolution of [n, c, length] with [out, c, width], by hand."""
-    x = np.pad(x, ((0, 0), (0, 0), (low, high)))
-    places = range(0, x.shape[2] - w.shape[2] + 1, strides[0])
-    return np.stack([np.einsum("ncw,ocw->no", x[:, :, i:i + w.shape[2]], w)
-        for i in places], -1)  # fmt: skip
-
-
-lax_cases |= {
-    "conv": [case(F(2, 3, 6), F(4, 3, 2, seed=1), (1,), "VALID", numpy=lambda x, w, s,
-        p:
-        correlated(x, w, s)), case(F(2, 3, 7), F(4, 3, 2, seed=1), (2,), "VALID",
-        numpy=lambda x, w, s, p: correlated(x, w, s)), case(F(1, 1, 5), F(1, 1, 3,
-        seed=1),
-        (1,), "SAME", numpy=lambda x, w, s, p: correlated(x, w, s, 1, 1))],
-    "conv_general_dilated": [case(F(2, 3, 6), F(4, 3, 2, seed=1), (1,), [(1, 0)],
-        numpy=lambda x, w, s, p: correlated(x, w, s, 1, 0)), case(F(1, 2, 4, 4),
-        F(3, 2, 2, 2, seed=1), (1, 2), "SAME", numpy=skip("too long by hand")),
-        case(F(1, 4, 5), F(2, 2, 3, seed=1), (1,), "VALID", feature_group_count=2,
-        numpy=skip("by hand")), case(F(1, 2, 5), F(2, 2, 2, seed=1), (1,), "VALID",
-        rhs_dilation=(2,), numpy=skip("too long by hand")), case(F(1, 5, 2),
-        F(3, 2, 4, seed=1), (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"),
-        numpy=skip("too long by hand"))],
+        (((1,), (0,)), ((), ())), preferred_element_type=np.dtype("float32")),
+        case(F(2, 0), F(0, 3), (((1,), (0,)), ((), ())))],
+    "conv": [case(F(2, 3, 6), F(4, 3, 2, seed=1), (1,), "VALID"),
+        case(F(2, 3, 7), F(4, 3, 2, seed=1), (2,), "VALID"),
+        case(F(1, 1, 5), F(1, 1, 3, seed=1), (1,), "SAME")],
+    "conv_general_dilated": [case(F(2, 3, 6), F(4, 3, 2, seed=1), (1,), [(1, 0)]),
+        case(F(1, 2, 4, 4), F(3, 2, 2, 2, seed=1), (1, 2), "SAME"),
+        case(F(1, 4, 5), F(2, 2, 3, seed=1), (1,), "VALID", feature_group_count=2),
+        case(F(1, 2, 5), F(2, 2, 2, seed=1), (1,), "VALID", rhs_dilation=(2,)),
+        case(F(1, 5, 2), F(3, 2, 4, seed=1), (1,), "SAME", dimension_numbers=("NWC",
+        "WIO", "NWC"))],
     "conv_with_general_padding": [case(F(1, 2, 5), F(2, 2, 2, seed=1), (1,), [(1, 0)],
-        (1,), (1,), numpy=lambda x, w, s, p, *_: correlated(x, w, s, 1, 0))],
-    "conv_general_dilated_patches": [case(F(1, 2, 5), (2,), (1,), "VALID",
-        numpy=skip("by hand"))],
+        (1,), (1,))],
+    "conv_general_dilated_patches": [case(F(1, 2, 5), (2,), (1,), "VALID")],
     "conv_general_dilated_local": [case(F(1, 2, 5), F(3, 4, 4, seed=1), (1,), "VALID",
-        (2,), numpy=skip("by hand"))],
-    "mulhi": [case(data(9, d, -2e9, 4e9), data(9, d, -2e9, 4e9, seed=1),
-        numpy=high_half) for d in ("int32", "uint32")],
-    "broadcast_like": [case(F(3), F(2, 3),
-        numpy=lambda x, y: np.broadcast_to(x, y.shape))],
-    "empty": [case((2, 3), np.float32, numpy=lambda s, d: np.zeros(s, d))],
-    "ragged_dot": [case(F(5, 2), F(3, 2, 4), Z(3, low=0, high=2), numpy=in_groups)],
+        (2,))],
+    "mulhi": [case(data(9, d, -2e9, 4e9), data(9, d, -2e9, 4e9, seed=1)) for d in
+        ("int32", "uint32")],
+    "broadcast_like": [case(F(3), F(2, 3))], "empty": [case((2, 3), np.float32)],
+    "ragged_dot": [case(F(5, 2), F(3, 2, 4), Z(3, low=0, high=2))],
     "conv_transpose": [case(F(1, 5, 2), F(3, 2, 4, seed=1), (2,), "SAME",
-        dimension_numbers=("NWC", "WIO", "NWC"), numpy=skip("too long by hand"))],
-    "reduce_window": [case(F(6), 0.0, OfLax("add"), (3,), (1,), "VALID",
-        numpy=lambda x, *_: np.stack([x[k : k + 3].sum() for k in range(4)])),
-        case(F(4, 4), -np.inf, OfLax("max"), (2, 2), (2, 2), "VALID",
-        numpy=lambda x, *_: x.reshape(2, 2, 2, 2).max((1, 3))),
-        case(F(5), 1.0, OfLax("mul"), (2,), (2,), "SAME", numpy=skip("by hand"))],
+        dimension_numbers=("NWC", "WIO", "NWC"))],
+    "reduce_window": [case(F(6), 0.0, OfLax("add"), (3,), (1,), "VALID"),
+        case(F(4, 4), -np.inf, OfLax("max"), (2, 2), (2, 2), "VALID"),
+        case(F(5), 1.0, OfLax("mul"), (2,), (2,), "SAME")],
 }  # fmt: skip
 
 
-def gather_numbers(**fields):
-    """The library's own GatherDimensionNumbers."""
-    return OfLax(lambda lax: lax.GatherDimensionNumbers(**fields))
-
-
-def scatter_numbers(**fields):
-    """The library's own ScatterDimensionNumbers."""
-    return OfLax(lambda lax: lax.ScatterDimensionNumbers(**fields))
-
-
-rows_of = gather_numbers(
-    offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,)
-)
-into_rows = scatter_numbers(
-    update_window_dims=(1,), inserted_window_dims=(0,),
-        scatter_dims_to_operand_dims=(0,)
-)
-into_vector = scatter_numbers(
-    update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
-)
+rows_of = OfLax(lambda lax: lax.GatherDimensionNumbers((1,), (0,), (0,)))
+into_rows = OfLax(lambda lax: lax.ScatterDimensionNumbers((1,), (0,), (0,)))
+into_vector = OfLax(lambda lax: lax.ScatterDimensionNumbers((), (0,), (0,)))
 some_rows = np.array([[2], [0], [2]], np.int32)
-
-
-def scattered(operation):
-    """What a scatter into rows gives, by `ufunc.at`."""
-
-    def function(x, i, u, *_, **__):
-        x = x.copy()
-        inside = i[:, 0] < x.shape[0]
-        operation.at(x, i[inside, 0], u[inside])
-        return x
-
-    return function
-
-
-def scatter_cases(operation):
-    """Cases of a scatter: rows, single elements, and an index out of bounds."""
-    reference = scattered(operation) if operation else skip("the last one wins")
-    return [
-        case(x, i, u, dims, numpy=reference)
-        for x, i, u, dims in [
-            (F(4, 3), some_rows, F(3, 3, seed=1), into_rows),
-            (Z(5), some_rows, Z(3, seed=1), into_vector),
-            (F(5), np.array([[1], [9]], np.int32), F(2, seed=1), into_vector),
-            (F(4), np.zeros((0, 1), np.int32), F(0), into_vector),
-        ]
-    ]
-
-
+scatters = [
+    case(F(4, 3), some_rows, F(3, 3, seed=1), into_rows),
+    case(Z(5), some_rows, Z(3, seed=1), into_vector),
+    case(F(5), np.array([[1], [9]], np.int32), F(2, seed=1), into_vector),
+    case(F(4), np.zeros((0, 1), np.int32), F(0), into_vector),
+]
 lax_cases |= {
-    "gather": [case(F(4, 3), some_rows, rows_of, (1, 3),
-        numpy=lambda x, i, *_: x[i[:, 0]]), case(Z(4, 3), some_rows, rows_of, (1, 2),
-        numpy=lambda x, i, *_: x[i[:, 0], :2]), case(F(2, 3), some_rows, rows_of,
-        (1, 3), mode="clip", numpy=lambda x, i, *_, **__: x[np.clip(i[:, 0], 0, 1)]),
-        case(F(2, 3), some_rows, rows_of, (1, 3), mode="fill", numpy=skip("fills")),],
-    "scatter": scatter_cases(None)[2:],
-    "scatter_add": scatter_cases(np.add),
-    "scatter_sub": scatter_cases(np.subtract),
-    "scatter_mul": scatter_cases(np.multiply),
-    "scatter_min": scatter_cases(np.minimum),
-    "scatter_max": scatter_cases(np.maximum),
+    "gather": [case(F(4, 3), some_rows, rows_of, (1, 3)),
+        case(Z(4, 3), some_rows, rows_of, (1, 2)), case(F(2, 3), some_rows, rows_of,
+        (1, 3), mode="clip"), case(F(2, 3), some_rows, rows_of, (1, 3), mode="fill"),],
+    "scatter": scatters[2:],
+    **{f"scatter_{name}": scatters for name in "add sub mul min max".split()},
     "conv_dimension_numbers": [case((1, 2, 5), (2, 2, 3), ("NCW", "OIW", "NCW"),
-        numpy=skip("no array comes out"), jax="another class")],
-    "conv_general_permutations": [case(("NWC", "WIO", "NWC"),
-        numpy=skip("no array comes out"))],
-    "padtype_to_pads": [case((5,), (3,), (1,), "SAME",
-        numpy=skip("no array comes out"))],
+        jax="another class")],
+    "conv_general_permutations": [case(("NWC", "WIO", "NWC"))],
+    "padtype_to_pads": [case((5,), (3,), (1,), "SAME")],
 }  # fmt: skip

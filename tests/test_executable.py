@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -241,3 +242,29 @@ def test_a_kernel_that_does_not_compile_is_an_error_that_names_the_file(monkeypa
 def test_importing_minijit_does_not_import_numba():
     code = "import minijit, sys; assert 'numba' not in sys.modules"
     in_a_process(code)
+
+
+def test_derivatives_by_integers_are_float0_in_compiled_programs():
+    """There is nothing in a float0, so nothing of it reaches a kernel."""
+    mj, float0 = minijit, np.dtype([("float0", np.void, 0)])
+    nothing = np.zeros((), float0)
+    double = lambda x: 2 * x
+    pull = lambda p, ct: mj.vjp(double, p)[1](ct)[0]
+    slope = mj.grad(lambda x: x * 2.0, allow_int=True)
+    many = jnp.arange(3)
+    branches = [slope, mj.grad(lambda x: x * 3.0, allow_int=True)]
+    for backend in ("python", "plain", "eval"):
+        compiled = lambda f, backend=backend: mj.jit(f, backend=backend)
+        results = {
+            (): [compiled(pull)(4, 1), compiled(lambda p: pull(p, nothing))(4),
+                 compiled(pull)(4, nothing),
+                 compiled(lambda p: mj.jvp(double, (p,), (nothing,)))(4)[1],
+                 compiled(slope)(4),
+                 compiled(lambda p, x: lax.cond(p, *branches, x))(True, 3)],
+            (3,): [compiled(mj.vmap(slope))(many),
+                   compiled(partial(lax.map, slope))(many),
+                   compiled(lambda x: x)(np.zeros(3, float0)),
+                   compiled(partial(lax.map, lambda x: x))(np.zeros(3, float0))],
+        }
+        for shape, found in results.items():
+            assert [(x.dtype, x.shape) for x in found] == [(float0, shape)] * len(found)

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 from harness import alike, in_a_process, refused, same_bits
-from test_compiled_functions import check, functions, run as run_case
+from test_every_function import check_compiled, known, of_numpy_and_lax
 from test_scalar_math import cases as scalar_cases, grid, plain as plain_scalar
 
 import minijit as mj
@@ -227,14 +227,11 @@ n = rng.integers(-50, 50, (24, 20)).astype("i4")
 where = rng.integers(0, 24, 30)
 
 
-@pytest.mark.parametrize("module, name, cases", functions)
-def test_every_function(module, name, cases):
-    dynamic = [case for case in cases if case.dynamic]
-    if not dynamic:
-        pytest.skip("all calls need concrete values")
+@pytest.mark.parametrize("path, name, cases", of_numpy_and_lax)
+def test_every_function(path, name, cases):
     # The first and the last: all of them run as plain Python elsewhere.
-    for case in dynamic[:: max(1, len(dynamic) - 1)]:
-        check(name, case, *run_case(module, name, case, "llvm"))
+    for case in known(cases)[:: max(1, len(known(cases)) - 1)]:
+        check_compiled(path, name, case, "llvm")
 
 
 def test_loops_run_beside_kernels():
