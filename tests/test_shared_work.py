@@ -13,13 +13,12 @@ from minijit import lax
 from minijit.compile.loops.buffers import Buffer, View
 from minijit.compile.loops.expressions import Axis, as_index, op
 from minijit.compile.loops.statements import Call, For, If, Region, Store, statements
-from minijit.run.llvm.calls import declaration, tiles
 from minijit.run.llvm.kernels import functions_of
 from minijit.run.llvm.product_tiles import FIELDS
 from minijit.run.loading import rewritten
 from minijit.run.threads import kernels as threads, shared_work
 from minijit.run.threads.shared_work import (
-    SharingText, pieces, shared, shared_plan, team_of,
+    SharingText, SharingWriter, shared_plan, team_of,
 )
 from minijit.run.threads.workers import caller_in_parts
 from minijit.trace.base.config import config
@@ -85,7 +84,7 @@ def test_the_number_of_threads_changes_no_bit(equation, dtype, always):
             with config.override("cpu_threads", count):
                 results.append([y.numpy() for y in f(pairs)])
         text = SharingText(region_of(f, pairs))
-    assert text.handed and text.text.count("@shared_") == len(SHAPES)
+    assert text.handed and text.text.count("store ptr @kernel_") == len(SHAPES)
     batched = f"z{first},z{second}->z{equation[-2:]}"
     for j, pair in enumerate(pairs):
         np.testing.assert_allclose(
@@ -113,10 +112,10 @@ def test_only_long_products_are_divided():
     small, large = numbers(40, 40), numbers(300, 300)
     f = mj.jit(powers)
     text = SharingText(region_of(f, small, small))
-    assert not text.handed and "@shared_" not in text.text
+    assert not text.handed and "@minijit_share" not in text.text
     assert text.launch(f, *text.facts) is f
     text = SharingText(region_of(f, large, large))
-    assert text.handed == ("team",) and text.text.count("call void @shared_") == 1
+    assert text.handed == ("team",) and text.text.count("store ptr @kernel_") == 1
     calls = [s for s in statements(region_of(f, large, large).body)]
     assert sum(isinstance(s, Call) for s in calls) == 1
     assert text.buffers and all(isinstance(b, Buffer) for b in text.buffers)
@@ -258,42 +257,35 @@ def test_functions_of_a_region_share_too(always):
 class OuterText:
     """A job each part of which runs a long product in parts: `functions_of` takes it.
 
-        outer(a, b, outs, numbers, counts, team)        # outs[i] = a @ b
+        outer(a, b, outs, team)         # outs[i] = a @ b
     """
 
-    name, used, steps, vectors, wants = "outer", (), 0, False, 0
+    key, name, steps, vectors, wants = "outer_of_parts", "outer", 0, False, 0
     called_by = staticmethod(partial(caller_in_parts, 1))
 
-    def __init__(self, size, key):
-        body = f"""
-define void @NAME(ptr %range, ptr %a, ptr %b, ptr %outs, ptr %numbers, ptr %counts,
-                  ptr %team) {{
-  %i = load i64, ptr %range
-  %place = mul i64 %i, {size}
-  %out = getelementptr i8, ptr %outs, i64 %place
-  call void @shared_{key}(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts,
-                          ptr %team)
-  ret void
-}}
-"""
-        self.key = "outer_of_parts"
-        self.text = body.replace("NAME", f"kernel_{self.key}")
-        arrays = ", ".join(["ptr"] * 6)
-        own = declaration(key), f"declare void @shared_{key}({arrays})"
-        self.declared = dict.fromkeys(own)
+    def __init__(self, call):
+        writer, views = SharingWriter({}, ("team",)), (*call.inputs, *call.outputs)
+        places = zip(views, ("%a", "%b", "%out"), strict=True)
+        writer.pointers = {view.buffer: place for view, place in places}
+        writer.entry += [
+            "  %i = load i64, ptr %range",
+            f"  %place = mul i64 %i, {views[-1].buffer.nbytes}",
+            "  %out = getelementptr i8, ptr %outs, i64 %place",
+        ]
+        writer.product(call, ["0"] * 3)
+        given = ", ".join(f"ptr %{x}" for x in ("range", "a", "b", "outs", "team"))
+        self.text = writer.text(f"void @kernel_{self.key}({given})")
+        self.declared, self.used = writer.declared, writer.used
 
 
 def test_parts_within_parts(always):
     """Workers that are in a part come to a product: it ends, and is right."""
     a, b = numbers(64, 48), numbers(48, 96)
     outs = np.zeros((40, 64, 96), "f4")
-    call = call_of(64, 96, 48)
-    shared(tiles(call))
-    blocks, size, plan = shared_plan(call)
-    counts = threads.job_of(pieces(blocks, size), 4)
-    text = OuterText(outs[0].nbytes, tiles(call))
+    text = OuterText(call_of(64, 96, 48))
+    assert "@minijit_share" in text.text
     job = threads.job_of([(i, i + 1, 0) for i in range(len(outs))], 4)
-    given = a, b, outs, np.array(plan), counts, team_of(4)
+    given = a, b, outs, team_of(4)
     for _ in range(20):
         outs[:] = 0
         threads.run_job(functions_of([text])[text.key], given, job)
