@@ -55,6 +55,8 @@ TERM = 8
 LONE, LONE_ROW = 16, 6
 # Functions of so many equations are inlined, to see what each lane does.
 CALLED = 512
+# So many operations take longer to compile than a kernel less saves in many calls.
+WORTH_A_KERNEL = 400
 
 
 class Unfit(Exception):
@@ -236,6 +238,9 @@ class Fold:
 class Block:
     """All that a program computes, lane by lane.
 
+    Args:
+      most: how many operations it has at most.
+
     Attributes:
       axes: of the lanes; mixing: the `Axes` of the program.
       lanes: the indices that an element may have, besides constants: those of the
@@ -249,8 +254,8 @@ class Block:
       Unfit: if loops over the elements are better, or needed.
     """
 
-    def __init__(self, closed):
-        jaxpr, self.mixing = closed.jaxpr, Axes(closed.jaxpr)
+    def __init__(self, closed, most):
+        jaxpr, self.mixing, self.most = closed.jaxpr, Axes(closed.jaxpr), most
         looped = any(eqn.primitive is scan_p for eqn in jaxpr.eqns)
         lanes = set(map(self.mixing.lanes, jaxpr.outvars))
         if len(lanes) != 1 or not all(v.aval.size for v in jaxpr.outvars):
@@ -310,7 +315,7 @@ class Block:
 
     def spend(self, operations):
         self.size += operations
-        if self.size > config.fusion.block_operations:
+        if self.size > self.most:
             raise Unfit("large block")
 
     def fold(self, eqn):
@@ -349,10 +354,10 @@ def is_by_element(eqn, looped=False):
     return all(is_by_element(e, looped or kind is scan_p) for e in inner.eqns)
 
 
-def block_walk(jaxpr, consts, programs):
+def block_walk(jaxpr, consts, programs, most):
     """The walk of a program that is a block, and the values of its constants; or None.
 
-    It is over: all is in one group.
+    It is over: all is in one group, of so many operations at most.
     """
     closed = ClosedJaxpr(jaxpr, tuple(consts))
     if not {jit_p, scan_p}.isdisjoint(eqn.primitive for eqn in jaxpr.eqns):
@@ -362,7 +367,7 @@ def block_walk(jaxpr, consts, programs):
     jaxpr = with_own_results(closed.jaxpr)  # What was inlined may return a constant.
     closed = ClosedJaxpr(jaxpr, closed.consts)
     try:
-        block = Block(closed)
+        block = Block(closed, most)
     except Unfit as why:
         for rule in why.args:
             noted(rule, *jaxpr.eqns)
@@ -379,16 +384,16 @@ def block_walk(jaxpr, consts, programs):
 def in_blocks(walk, consts):
     """The walk of a program that may be a block, and the values of its constants.
 
-    It is one where that gives fewer kernels.  Where rounds have become a loop, nobody
-    has to look at another walk.
+    It is one where that gives enough fewer kernels for what is written out.  Where
+    rounds have become a loop, nobody has to look at another walk.
     """
-    jaxpr = walk.jaxpr
+    jaxpr, most = walk.jaxpr, config.fusion.block_operations
     moves = config.fusion.enabled and may_move(jaxpr)
     if not (moves and all(map(is_by_element, jaxpr.eqns))):
         return None
     found, loop = rolled(jaxpr) or (jaxpr, None)
     looped = any(eqn.primitive is scan_p for eqn in found.eqns)
-    if looped and (done := block_walk(found, consts, walk.programs)):
+    if looped and (done := block_walk(found, consts, walk.programs, most)):
         if loop:
             equations = len(loop.params["jaxpr"].eqns)
             noted("rounds", loop, rounds=loop.params["length"], equations=equations)
@@ -396,11 +401,11 @@ def in_blocks(walk, consts):
     walk.run()
     again = any(why and why[0] in AGAIN for why in walk.stored.values())
     if again or consts or not for_blocks.isdisjoint(e.primitive for e in jaxpr.eqns):
-        done = (loop or not looped) and block_walk(jaxpr, consts, walk.programs)
         # Even if it is no kernel less, a small one need not look into tables.
-        small = done and done[0].groups.all[0].size <= config.fusion.block_elements
-        if done and len(walk.groups.all) > 1 - small:
-            return done
+        worth = WORTH_A_KERNEL * (len(walk.groups.all) - 1)
+        most = min(most, max(worth, config.fusion.block_elements))
+        if loop or not looped:
+            return block_walk(jaxpr, consts, walk.programs, most) or (walk, consts)
     return walk, consts
 
 
