@@ -113,8 +113,8 @@ class Parts:
         for number, part in self.parts.items():
             for buffer in part.buffers:
                 self.users.setdefault(buffer, []).append(number)
-        for number, part in self.parts.items():
-            if part.is_nest:
+        for number, part in reversed(self.parts.items()):
+            if type(part.step) is Kernel:
                 self.drop_unread(number, part)
         self.find_order()
 
@@ -258,6 +258,8 @@ class Parts:
             part = self.parts[number]
             step, used = part.was or part.step, used | part.buffers
             if type(step) is Kernel:
+                if not step.body:
+                    continue  # Nobody loads what it stored.
                 inside, rows = self.contracted(number)
                 inside = step.body if part.was else inside
                 step = replace(step, name=f"k{next(counts)}", body=inside)
