@@ -688,7 +688,7 @@ def parts_of_a_kernel(speeds: Sequence[float]) -> None:
 
 
 def two_ways_through_a_table() -> None:
-    """Tour prices: the first steps down a table and along it, and the cache lines."""
+    """Tours column_totals and prices: the first steps down a table and along it."""
     _, axes = style.figure(8, 2.8, ncols=2, sharey=True)
     down, along = [(n % 12, n // 12) for n in range(24)], [(0, n) for n in range(24)]
     for axis, name, steps in (axes[0], "down", down), (axes[1], "along", along):
