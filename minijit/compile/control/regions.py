@@ -274,6 +274,18 @@ def build_call(builder, call, places):
     builder.program(call.attrs["program"], *arguments(call, places))
 
 
+def build_loop(builder, call, places):
+    """A loop or a branch: at the top of a region, or within another one."""
+    build, programs = loop_builders[call.attrs["primitive"]], call.attrs["programs"]
+    build(builder, programs, *arguments(call, places), **call.attrs["params"])
+
+
+# kind of call -> function(builder, call, places) that builds its statements.
+call_builders = {"program": build_call, "loop": build_loop}
+# primitive -> function(builder, programs, inputs, outputs, **params).
+loop_builders: dict = {}
+
+
 # chapter 21
 # ---- the builder
 
@@ -308,18 +320,3 @@ class RegionBuilder(RegionBody):
                     self.copy(first, others)
             else:
                 call_builders[kind_of(step)](self, step, places)
-
-
-# ---- calls
-
-
-def build_loop(builder, call, places):
-    """A loop or a branch: at the top of a region, or within another one."""
-    build, programs = loop_builders[call.attrs["primitive"]], call.attrs["programs"]
-    build(builder, programs, *arguments(call, places), **call.attrs["params"])
-
-
-# kind of call -> function(builder, call, places) that builds its statements.
-call_builders = {"program": build_call, "loop": build_loop}
-# primitive -> function(builder, programs, inputs, outputs, **params).
-loop_builders: dict = {}
