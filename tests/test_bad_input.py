@@ -99,6 +99,8 @@ def in_groups(name):
     (lambda: mj.grad(jnp.sin, "x")(1.0), "the argument argnums must be an integer"),
     (lambda: jnp.add(1, 2, where=True), "The 'where' argument to jnp.add is not"),
     (lambda: jnp.ones(3).at[0].foo, "has no attribute 'foo', but get, set, add,"),
+    (lambda: mj.jit(lambda x: f"{x:.2f}")(1.0), "print numbers as they become known"),
+    (lambda: jnp.linalg.solve(jnp.eye(3), jnp.ones(4)), "must have 3 rows, got 4"),
     (lambda: jnp.ones(3).at.set(1), "its methods are those of x.at[idx], such as"),
     (lambda: setitem(jnp.ones(3).at, 0, 1), "use x = x.at[idx].set(y) or another"),
     *((f, f"at {__file__}:") for f in (

@@ -136,6 +136,10 @@ traced(lambda jax, n: jax.numpy.arange(n))(jax, 3) -> ConcretizationTypeError: A
     tracer value encountered where concrete value is expected
 traced(lambda jax, x: x[x > 0])(jax, x3) -> NonConcreteBooleanIndexError: Array boolean
     indices must be concrete; got bool[3]
+traced(lambda jax, x: jax.ops.segment_sum(x, x.astype(int)))(jax, x3) ->
+    ConcretizationTypeError: Abstract tracer value encountered where concrete value is
+jax.numpy.where(True, x3) -> TypeError: requires ndarray or scalar arguments, got
+    <class 'NoneType'> at position 2
 jax.jit(lambda x: x)("a") -> TypeError: as an abstract array. The problematic value is
     of type <class 'str'> and was passed to the function at path x
 jax.grad(lambda x: 1.0)("a") -> TypeError: Argument 'a' of type <class 'str'> is not a

@@ -98,7 +98,7 @@ def test_what_is_not_there_has_the_length_for_its_place():
     (lambda: jnp.broadcast_shapes((2,), (3,)), "Incompatible shapes for broadcasting"),
     (lambda: jnp.linalg.eigh(jnp.eye(2), UPLO="x"), "UPLO must be one of None, .L."),
     (lambda: jnp.ones(3) @ 1, "matmul input operand 1 must have ndim at least 1"),
-    (lambda: jnp.where(jnp.ones(2), 1), "jnp.where takes condition, x and y"),
+    (lambda: jnp.where(jnp.ones(2), 1, 2, size=3), "takes size and fill_value with a"),
     (lambda: jnp.nonzero(1), "Calling nonzero on 0d arrays"),
     (lambda: jnp.diag(jnp.ones((2, 2, 2))), "diag input must be 1d or 2d"),
     (lambda: jnp.clip(1j, 0, 1), "complex"),

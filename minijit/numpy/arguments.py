@@ -15,13 +15,11 @@ import numpy as np
 
 from ..trace import dtypes
 from ..trace.base.config import config
-from ..trace.base.errors import (
-    HERE, ConcretizationTypeError, asked_by_library, user_level,
-)
+from ..trace.base.errors import asked_by_library, user_level
 from ..trace.core import Array, Tracer
 from ..trace.shape_checks import (
     broadcast_shape, canonicalize_axis, canonicalize_shape as canonicalize_shape,
-    static,
+    concrete, static,
 )
 
 # -- arrays
@@ -222,24 +220,6 @@ def joint_rank(name, args):
         text = ", ".join(map(str, shapes))
         message = f"{name} got incompatible shapes for broadcasting: {text}."
         raise ValueError(message) from None
-
-
-def concrete(x, what, advice):
-    """The NumPy value of `x`, which decides what the function `what` does.
-
-    Raises ConcretizationTypeError where `x` is traced, with `advice`.
-    """
-    if not isinstance(x, Tracer):
-        return np.asarray(x)
-    try:
-        return x.concrete("numpy").numpy()
-    except TypeError:
-        raise ConcretizationTypeError(
-            "Abstract tracer value encountered where concrete value is expected: "
-            f"{what} must be known while the function is traced, got a traced value "
-            f"of type {x.aval}.{x.origin()}{HERE}\n"
-            f"  Instead: {advice}"
-        ) from None
 
 
 def static_int(x, what, as_int=operator.index):

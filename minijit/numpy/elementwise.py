@@ -72,12 +72,13 @@ def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
     if x is None and y is None:
         nonzero = from_later("where", "jnp.where of a condition alone")
         return nonzero(condition, size=size, fill_value=fill_value)
-    if x is None or y is None or size is not None or fill_value is not None:
+    found = choose_where(condition, x, y)
+    if size is not None or fill_value is not None:
         raise ValueError(
-            "jnp.where takes condition, x and y, or condition alone with optional "
-            f"size and fill_value; got x={x}, y={y}, {size=}, {fill_value=}"
+            "jnp.where takes size and fill_value with a condition alone, which gives "
+            f"indices, and not with x and y; got {size=}, {fill_value=}"
         )
-    return choose_where(condition, x, y)
+    return found
 
 
 def choose_where(condition, x, y):

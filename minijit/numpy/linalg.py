@@ -489,7 +489,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     if b.shape[-2] != a.shape[-1]:
         raise ValueError(
             f"jnp.linalg.solve: a has shape {a.shape}, so b must have {a.shape[-1]} "
-            f"rows, got shape {b.shape}{HERE}"
+            f"rows, got {b.shape[-2]}{HERE}"
         )
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = broadcast_to(a, (*batch, *a.shape[-2:]))

@@ -6,7 +6,8 @@
 import operator
 
 from ..trace import primitives as lax
-from ..trace.array import aval_of, to_numpy
+from ..trace.array import aval_of
+from ..trace.shape_checks import concrete
 from .scatter import (
     ScatterDimensionNumbers, scatter_add, scatter_max, scatter_min, scatter_mul,
 )
@@ -35,7 +36,8 @@ def segments(name, scatter, combine, text):
     ):  # fmt: skip
         aval, ids = aval_of(data), aval_of(segment_ids)
         if num_segments is None:
-            known = to_numpy(segment_ids)
+            advice = "pass num_segments=: how many there are at most."
+            known = concrete(segment_ids, f"without num_segments, {name}'s ids", advice)
             num_segments = int(known.max()) + 1 if known.size else 0
         size = operator.index(num_segments)
         check_segments(name, aval, ids, size, bucket_size)

@@ -125,6 +125,9 @@ class Conversions(Array):
     def __index__(self):
         return self.concrete("index").__index__()
 
+    def __format__(self, spec):
+        return format(self.concrete("format"), spec) if spec else str(self)
+
     def item(self, *args):
         """The value as a Python scalar."""
         return self.concrete("item").item(*args)

@@ -15,7 +15,7 @@ import operator
 import numpy as np
 
 from . import dtypes
-from .base.errors import HERE
+from .base.errors import HERE, ConcretizationTypeError
 from .core import Tracer
 
 # The kinds of dtypes that a primitive may accept.
@@ -259,6 +259,24 @@ def check_dot(lhs, rhs, dimension_numbers):
 
 
 static = "mark the argument it comes from with static_argnums or static_argnames."
+
+
+def concrete(x, what, advice):
+    """The NumPy value of `x`, which decides what the function `what` does.
+
+    Raises ConcretizationTypeError where `x` is traced, with `advice`.
+    """
+    if not isinstance(x, Tracer):
+        return np.asarray(x)
+    try:
+        return x.concrete("numpy").numpy()
+    except TypeError:
+        raise ConcretizationTypeError(
+            "Abstract tracer value encountered where concrete value is expected: "
+            f"{what} must be known while the function is traced, got a traced value "
+            f"of type {x.aval}.{x.origin()}{HERE}\n"
+            f"  Instead: {advice}"
+        ) from None
 
 
 def canonicalize_shape(shape):

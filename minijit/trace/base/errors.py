@@ -291,6 +291,11 @@ conversion_advice = {
         "index an array (`jnp.asarray(values)[i]`) and not a list, loop with "
         f"`lax.fori_loop`; where a shape or a range needs the number, {static}.",
     ),
+    "format": (
+        ConcretizationTypeError,
+        "unsupported format string passed to",
+        'print numbers as they become known with `debug.print("{x:.2f}", x=x)`.',
+    ),
     "numpy": (
         TracerArrayConversionError,
         "The numpy.ndarray conversion method __array__() was called on",
