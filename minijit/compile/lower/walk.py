@@ -54,7 +54,6 @@ def new_axis(extent, kind="loop"):
     return as_index(0) if extent == 1 else Axis(extent, kind)
 
 
-# chapter 15
 class At(Expr):
     """A question: the element of a variable at an index.
 
@@ -76,6 +75,7 @@ class At(Expr):
         return At(self.var, tuple(children))
 
 
+# chapter 15
 class Operand:
     """An equation's operand as its rule sees it: `x[i, j]` is an expression."""
 
@@ -210,6 +210,7 @@ class Lowering:
         return self.answers[expr]
 
 
+# chapter 15, brought along
 def lower(closed, name="main", programs=None):
     """Lower a `ClosedJaxpr`, simplified or not, to a `Program` of loops.
 
