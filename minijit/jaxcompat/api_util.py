@@ -5,6 +5,7 @@ from ..trace.array import ShapedArray, aval_of
 from ..trace.base import names as _names
 from ..trace.trees.pytree import tree_flatten, tree_unflatten
 from ..trace.trees.tools import flatten_axes as flatten_axes
+from ..transform.closed_jaxprs import replaced as _replaced
 from .extend.linear_util import transformation_with_aux
 
 
@@ -30,10 +31,7 @@ def argnums_partial(f, dyn_argnums, args, require_static_args_hashable=True):
     chosen = tuple(i % len(args) for i in chosen)
 
     def call(*given, **kwargs):
-        full = list(args)
-        for i, x in zip(chosen, given, strict=True):
-            full[i] = x
-        return f.call_wrapped(*full, **kwargs)
+        return f.call_wrapped(*_replaced(args, chosen, given), **kwargs)
 
     return f.wrap(call), tuple(args[i] for i in chosen)
 

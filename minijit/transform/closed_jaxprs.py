@@ -63,6 +63,14 @@ def fill(mask, values):
     return [next(values) if m else None for m in mask]
 
 
+def replaced(values, places, others):
+    """Values with others at some places."""
+    values = list(values)
+    for i, x in zip(places, others, strict=True):
+        values[i] = x
+    return values
+
+
 def completed(values, others):
     """Values with others, one after the other, in the place of each None."""
     others = iter(others)

@@ -26,7 +26,7 @@ from ..closed_jaxprs import completed
 from ..derivatives.grad_checks import chosen_arguments
 from ..derivatives.transpose import vjp
 from ..flat_functions import FlatFunction, check_callable
-from ..tangents import leaves_like, tangent_aval
+from ..tangents import has_tangent, leaves_like, tangent_aval
 from .custom_derivatives import custom_vjp
 from .rule_checks import CustomVJPPrimal
 
@@ -79,7 +79,7 @@ def closure_convert(
 
 def may_have_tangent(x):
     """Whether a captured value may be one that is differentiated by."""
-    return isinstance(x, Tracer) and tangent_aval(aval_of(x)) is not None
+    return isinstance(x, Tracer) and has_tangent(x)
 
 
 def converted_closure(fun, example_args, wanted):

@@ -37,7 +37,7 @@ from ..derivatives.transpose import (
     Linear, backward, is_linear, transpose_jaxpr, transpose_rules,
 )
 from ..flat_functions import FlatFunction
-from ..tangents import dense, tangent_aval
+from ..tangents import dense, has_tangent, tangent_aval
 from .custom_derivatives import (
     Rule, eval_custom, push_of, run, shape_of_custom, stage_call,
 )
@@ -222,7 +222,7 @@ def linearize_function(nonzero, *primals, call, rule):
     if any(nonzero[: rule.captured]):
         return linearize_plainly(info, nonzero, primals, partial(run, call))
     outs = custom_vmap_p.bind(*primals, call=call, rule=rule)
-    mask = [tangent_aval(aval_of(y)) is not None for y in outs]
+    mask = list(map(has_tangent, outs))
     push = partial(push_forward, info)
     tangent_call, tangent_rule = derivative_of(push, call, rule, nonzero, False)
 
@@ -252,15 +252,14 @@ def joint_function(primals, tangents, *, call, rule):
     results = custom_vmap_p.bind(*given, call=new_call, rule=new_rule)
     count = number_of_results(results)
     outs = results[:count]
-    mask = [tangent_aval(aval_of(y)) is not None for y in outs]
+    mask = list(map(has_tangent, outs))
     return outs, fill(mask, results[count:])
 
 
 def number_of_results(results):
     """How many of these are results; one tangent follows for each that has any."""
     for count in range(len(results) + 1):
-        some = [y for y in results[:count] if tangent_aval(aval_of(y)) is not None]
-        if count + len(some) == len(results):
+        if count + sum(map(has_tangent, results[:count])) == len(results):
             return count
     raise AssertionError("results and tangents do not fit together")
 

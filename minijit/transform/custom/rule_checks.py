@@ -26,7 +26,7 @@ from ...trace.trees.pytree import (
 )
 from ...trace.trees.tools import broadcast_prefix
 from ...trace.types import Args, Result
-from ..closed_jaxprs import completed
+from ..closed_jaxprs import completed, replaced
 from ..flat_functions import FlatFunction
 from ..tangents import tangent_aval, tangent_out, zero_type
 
@@ -57,10 +57,7 @@ class Rule:
 
 
 class CustomFunction(Generic[Args, Result]):
-    """What `custom_jvp` and `custom_vjp` share: the arguments of a call.
-
-    `nondiff_argnums` are handed to the function and to its rules as they are.
-    """
+    """What `custom_jvp` and `custom_vjp` share: the arguments of a call."""
 
     def __init__(
         self, fun: Callable[Args, Result], nondiff_argnums: Sequence[int] = (),
@@ -122,10 +119,7 @@ class CustomFunction(Generic[Args, Result]):
         given = self.nondiff_alone(args)
 
         def of_dynamic(*values):
-            full = list(given)
-            for i, value in zip(dynamic, values, strict=True):
-                full[i] = value
-            return self.ask(self.fun, *full)
+            return self.ask(self.fun, *replaced(given, dynamic, values))
 
         nondiff = [args[i] for i in sorted(fixed)]
         return nondiff, leaves, in_tree, FlatFunction(of_dynamic, in_tree)

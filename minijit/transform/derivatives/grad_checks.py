@@ -12,6 +12,7 @@ from ...trace.arguments import function_name
 from ...trace.array import aval_of
 from ...trace.base.errors import HERE
 from ...trace.trees.pytree import tree_flatten, tree_leaves
+from ..closed_jaxprs import replaced
 from ..tangents import leaves_like, tangent_aval
 
 # Primitives whose transpose rule is called even where all cotangents are zero.
@@ -37,10 +38,7 @@ def chosen_arguments(fun, argnums, args, kwargs):
         )
 
     def of_chosen(*values):
-        full = list(args)
-        for i, value in zip(positions, values, strict=True):
-            full[i] = value
-        return fun(*full, **kwargs)
+        return fun(*replaced(args, positions, values), **kwargs)
 
     of_chosen.__name__ = function_name(fun)
     return of_chosen, tuple(args[i] for i in positions), alone
