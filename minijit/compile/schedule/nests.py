@@ -172,7 +172,6 @@ def axes_in_one(axes, body, times):
     """Which of the loops are to be one, as a slice: those that memory goes through, be
     others within them, as those of an axis over which there is a total."""
     totals, stores = totals_in(body), stores_in(body)
-    loads = loads_of(stores)
     along = (runs_along(s) for s in stores)
     row = next((a for a in along if a in axes), axes[-1]) if totals else axes[-1]
     end = axes.index(row) + 1
@@ -180,19 +179,28 @@ def axes_in_one(axes, body, times):
     steps = times * count_of(axes) * max((count_of(e.axes) for e in totals), default=1)
     if steps < FEW or count_of([row]) >= SHORT and not totals:
         return none
-    loops = [s.axis for s in statements(body) if isinstance(s, For)]
-    # What asks for one of them by itself: arithmetic, and how long others are.
-    values = postorder([s.value for s in stores], skip=loads)
-    loops += (a for e in values if type(e) is Reduce for a in e.axes)
-    asked = free_axes([a.extent for a in loops if isinstance(a.extent, Expr)])
-    asked |= {e for e in values if type(e) is Axis}
     # What a step has for itself would become a row of as many.
     cached = (s for s in stores if s.buffer.space == "cache")
     own = any(not stride_along(s, row) for s in cached)
     plain = not own and all(type(s) in (Store, For) for s in statements(body))
     plain = plain and any(stride_along(s, row) == 1 for s in stores)
-    count = neighbours(axes[:end], (*stores, *loads), asked) if plain else 1
-    return slice(end - count, end)
+    return slice(end - (rows_of_memory(axes[:end], body) if plain else 1), end)
+
+
+def rows_of_memory(axes, body):
+    """How many of the last loops around statements memory goes through as through one.
+
+    What asks for one of them by itself keeps it alone: arithmetic, and how long others
+    are.
+    """
+    stores = stores_in(body)
+    loads = loads_of(stores)
+    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    values = postorder([s.value for s in stores], skip=loads)
+    loops += (a for e in values if type(e) is Reduce for a in e.axes)
+    asked = free_axes([a.extent for a in loops if isinstance(a.extent, Expr)])
+    asked |= {e for e in values if type(e) is Axis}
+    return neighbours(axes, (*stores, *loads), asked)
 
 
 def with_long_totals(body):

@@ -19,7 +19,9 @@ from ..settings import config
 from .interchange import in_rows
 from .cut_points import cuts_of
 from .machine import Machine
-from .nests import all_along, in_long_rows, nest_of, runs_along
+from .nests import (
+    all_along, in_long_rows, joined as one_axis, nest_of, rows_of_memory, runs_along,
+)
 from .placing_rules import share_axes
 from .primitives import (
     Nest, NotAllowed, distribute, flat, independent, joined, lanes, reordered,
@@ -226,27 +228,36 @@ def short_rows(body):
 
     What comes after the loop, as totals of what its steps have left, stays there.
     """
-    loops, inside, after = [], body[:1], body[1:]
+    axes, inside, after = [], body[:1], body[1:]
     while len(inside) == 1 and isinstance(inside[0], For):
         loop, = inside
         if not loop.axis.is_plain:
             return
-        if loop.axis.extent <= SHORT and loops:
+        more = [*axes, loop.axis]
+        one = goes_on(loop.body) and rows_of_memory(more, loop.body) > 1
+        if loop.axis.extent <= SHORT and axes and not one:
             break
-        loops.append(loop)
-        inside = loop.body
-    works = totals_in(inside) or any(isinstance(s, For) for s in inside)
-    if not loops or not works or loops[-1].axis.extent < SHORT or is_vector(inside):
+        axes, inside = more, loop.body
+    if not axes or not goes_on(inside) or is_vector(inside):
+        return
+    # Lanes are steps of loops that are one in memory, if one alone has no whole ones.
+    count = rows_of_memory(axes, inside) if axes[-1].extent % SHORT else 1
+    axis, names = one_axis(axes[-count:])
+    around, inside = axes[:-count], replaced(inside, names.get)
+    if axis.extent < SHORT:
         return
     widest = max((e.dtype.itemsize for e in totals_in(inside)), default=4)
     if not (stores := flat(inside, SHORT, 4 * MOST // max(widest, 4))):
         return
-    axis = loops[-1].axis
-    around = [loop.axis for loop in loops[:-1]]
     if inner := lanes(axis, stores):
         yield Candidate("short rows in lanes", ((*nested(around, inner), *after),))
     plain = *nested(around, (For(axis, stores),)), *after
     yield Candidate("short rows written out", (plain,))
+
+
+def goes_on(body):
+    """Whether statements have loops within, or totals."""
+    return bool(totals_in(body)) or any(isinstance(s, For) for s in body)
 
 
 def short_columns(axes, stores):
