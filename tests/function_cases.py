@@ -30,6 +30,7 @@ included).  `text_of(case)` tells cases apart.
 import functools
 import importlib
 import inspect
+import random
 import zlib
 from dataclasses import dataclass, field
 
@@ -49,12 +50,19 @@ class Weak:
 
 @dataclass(frozen=True)
 class OfLax:
-    """Something of the library's `lax` module: `make(lax)`, or what has that name."""
+    """Something of the library's `lax` module: what has that name, or `make(lax)`.
+
+    With arguments, what comes of a call with them.
+    """
 
     make: object
+    args: tuple = ()
 
     def of(self, lax):
-        return getattr(lax, self.make) if isinstance(self.make, str) else self.make(lax)
+        if not isinstance(self.make, str):
+            return self.make(lax)
+        found = getattr(lax, self.make)
+        return found(*self.args) if self.args else found
 
 
 @dataclass(frozen=True)
@@ -873,6 +881,60 @@ no_cases = """
 """.split()
 
 
+
+
+def drawn_windows(seed):
+    """A reduction over windows: holes, steps, and padding that may be negative."""
+    rng, dtype = random.Random(seed), ("float32", "int32", "uint8")[seed % 3]
+    name = ("add", "max", "min", "mul")[seed // 3 % 4]
+    ends = np.finfo(dtype) if dtype == "float32" else np.iinfo(dtype)
+    init = {"add": 0, "mul": 1, "max": ends.min, "min": ends.max}[name]
+    shape = [rng.randint(0, 5) for _ in range(rng.randint(1, 2))]
+    draw = lambda low, high: tuple(rng.randint(low, high) for _ in shape)
+    pads = [(rng.randint(-1, 2), rng.randint(-1, 2)) for _ in shape]
+    args = draw(1, 3), draw(1, 3), pads, draw(1, 2), draw(1, 2)
+    return case(data(shape, dtype), np.array(init, dtype), OfLax(name), *args)
+
+
+def drawn_convolution(seed):
+    """A convolution, of small whole numbers: its sums are exact."""
+    rng = random.Random(seed)
+    rank, features = rng.randint(0, 2), rng.choice([1, 1, 2])
+    batch = rng.choice([1, 2]) if features == 1 else 1
+    draw = lambda low, high: tuple(rng.randint(low, high) for _ in range(rank))
+    inside, out = rng.randint(1, 2), features * batch * rng.randint(1, 2)
+    lhs = F(batch * rng.randint(1, 2), features * inside, *draw(1, 6), step=1)
+    pads = [(rng.randint(-1, 2), rng.randint(0, 2)) for _ in range(rank)]
+    args = F(out, inside, *draw(1, 3), step=1), draw(1, 3), pads, draw(1, 2), draw(1, 2)
+    return case(lhs, *args, feature_group_count=features, batch_group_count=batch)
+
+
+def drawn_gather(seed):
+    """A gather: windows anywhere in the result, some of them out of bounds."""
+    rng = np.random.default_rng(seed)
+    rank, batch_rank = int(rng.integers(1, 4)), int(rng.integers(0, 3))
+    shape = [int(n) for n in rng.integers(1, 5, rank)]
+    batch = [int(n) for n in rng.integers(1, 4, batch_rank)]
+    axes = [int(d) for d in rng.permutation(rank)]
+    batching, batched = (), ()
+    if batch_rank and rank > 1 and rng.random() < 0.5:
+        batching, batched = (axes.pop(),), (int(rng.integers(batch_rank)),)
+        shape[batching[0]] = batch[batched[0]]
+    index_map = tuple(axes[: int(rng.integers(0, len(axes) + 1))])
+    sizes = [int(rng.integers(1, n + 1)) for n in shape]
+    free = [d for d in range(rank) if d not in batching]
+    collapsed = tuple(d for d in free if rng.random() < 0.5)
+    for d in (*collapsed, *batching):
+        sizes[d] = 1
+    window = rank - len(collapsed) - len(batching)
+    places = sorted(rng.permutation(window + batch_rank)[:window].tolist())
+    indices = rng.integers(-2, 5, (*batch, len(index_map))).astype(np.int32)
+    numbers = (tuple(places), collapsed, index_map, batching, batched)
+    mode = ({"mode": "clip"}, {"mode": "fill", "fill_value": -1.0}, {})[seed % 3]
+    dims = OfLax("GatherDimensionNumbers", numbers)
+    return case(F(*shape, seed=seed), indices, dims, tuple(sizes), **mode)
+
+
 # The strict layer below: equal dtypes, equal ranks.
 lax_cases = {}
 
@@ -1029,7 +1091,9 @@ lax_cases |= {
     "dynamic_update_slice_in_dim": [case(F(5), F(2, seed=1), np.array(1), 0)],
     "dynamic_update_index_in_dim": [case(F(3, 2), F(2, seed=1), np.array(1), 0)],
     "pad": [case(F(3), F(), [(1, 2, 0)]), case(F(2, 3), F(), [(0, 1, 2), (-1, 0, 1)]),
-        case(Z(4), 7, [(-1, -2, 0)]), case(F(0), F(), [(1, 1, 1)])],
+        case(Z(4), 7, [(-1, -2, 0)]), case(F(0), F(), [(1, 1, 5)]),
+        *(case(Z(3), 0, [(low, high, 1)]) for low in range(-7, 8) for high in
+          (-6, -3, -1, 0, 2) if low + high >= -5)],
     "concatenate": [case([F(2, 3), F(1, 3)], 0), case((Z(2), Z(0), Z(1)), 0),
         case([F(2, 1), F(2, 2)], 1)],
     "stack": [case([F(2), F(2)], axis=0)], "unstack": [case(F(2, 3), axis=1)],
@@ -1057,8 +1121,8 @@ lax_cases |= {
         case(F(1, 2, 4, 4), F(3, 2, 2, 2, seed=1), (1, 2), "SAME"),
         case(F(1, 4, 5), F(2, 2, 3, seed=1), (1,), "VALID", feature_group_count=2),
         case(F(1, 2, 5), F(2, 2, 2, seed=1), (1,), "VALID", rhs_dilation=(2,)),
-        case(F(1, 5, 2), F(3, 2, 4, seed=1), (1,), "SAME", dimension_numbers=("NWC",
-        "WIO", "NWC"))],
+        case(F(1, 5, 2), F(3, 2, 4, seed=1), (1,), "SAME",
+        dimension_numbers=("NWC", "WIO", "NWC")), *map(drawn_convolution, range(40))],
     "conv_with_general_padding": [case(F(1, 2, 5), F(2, 2, 2, seed=1), (1,), [(1, 0)],
         (1,), (1,))],
     "conv_general_dilated_patches": [case(F(1, 2, 5), (2,), (1,), "VALID")],
@@ -1072,13 +1136,14 @@ lax_cases |= {
         dimension_numbers=("NWC", "WIO", "NWC"))],
     "reduce_window": [case(F(6), 0.0, OfLax("add"), (3,), (1,), "VALID"),
         case(F(4, 4), -np.inf, OfLax("max"), (2, 2), (2, 2), "VALID"),
-        case(F(5), 1.0, OfLax("mul"), (2,), (2,), "SAME")],
+        case(F(5), 1.0, OfLax("mul"), (2,), (2,), "SAME"),
+        *map(drawn_windows, range(60))],
 }  # fmt: skip
 
 
-rows_of = OfLax(lambda lax: lax.GatherDimensionNumbers((1,), (0,), (0,)))
-into_rows = OfLax(lambda lax: lax.ScatterDimensionNumbers((1,), (0,), (0,)))
-into_vector = OfLax(lambda lax: lax.ScatterDimensionNumbers((), (0,), (0,)))
+rows_of = OfLax("GatherDimensionNumbers", ((1,), (0,), (0,)))
+into_rows = OfLax("ScatterDimensionNumbers", ((1,), (0,), (0,)))
+into_vector = OfLax("ScatterDimensionNumbers", ((), (0,), (0,)))
 some_rows = np.array([[2], [0], [2]], np.int32)
 scatters = [
     case(F(4, 3), some_rows, F(3, 3, seed=1), into_rows),
@@ -1089,7 +1154,8 @@ scatters = [
 lax_cases |= {
     "gather": [case(F(4, 3), some_rows, rows_of, (1, 3)),
         case(Z(4, 3), some_rows, rows_of, (1, 2)), case(F(2, 3), some_rows, rows_of,
-        (1, 3), mode="clip"), case(F(2, 3), some_rows, rows_of, (1, 3), mode="fill"),],
+        (1, 3), mode="clip"), case(F(2, 3), some_rows, rows_of, (1, 3), mode="fill"),
+        *map(drawn_gather, range(120))],
     "scatter": scatters[2:],
     **{f"scatter_{name}": scatters for name in "add sub mul min max".split()},
     "conv_dimension_numbers": [case((1, 2, 5), (2, 2, 3), ("NCW", "OIW", "NCW"),

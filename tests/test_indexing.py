@@ -1,6 +1,5 @@
 """Indexing: the primitives, and NumPy-style indices against NumPy and JAX."""
 
-import itertools
 from functools import partial
 
 import ml_dtypes
@@ -210,21 +209,8 @@ def test_bad_indices():
         update_index(x, (0, 0, s_[:4]), np.ones(5, np.float32), lax.scatter)
 
 
-def test_pad_and_rev():
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    alike(lax.rev(wrap(x), (1,)), x[:, ::-1])
-    found = np.asarray(lax.pad(wrap(x), 9.0, [(1, -1, 0), (0, 1, 1)]))
-    assert found.tolist() == [[9] * 6, [0, 9, 1, 9, 2, 9]]
-    # JAX first spreads out, and cuts afterwards.
-    row = wrap(np.array([1, 2, 3], np.int32))
-    wide = dict(enumerate([1, 0, 2, 0, 3]))
-    for low, high in itertools.product(range(-7, 8), repeat=2):
-        if 5 + low + high >= 0:
-            expected = [wide.get(i - low, 0) for i in range(5 + low + high)]
-            found = np.asarray(lax.pad(row, 0, [(low, high, 1)])).tolist()
-            assert found == expected, (low, high)
-    empty = lax.pad(wrap(np.zeros(0, np.float32)), 1.0, [(1, 1, 5)])
-    assert np.asarray(empty).tolist() == [1, 1]
+def test_ill_formed_pads_and_slices():
+    x, new = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 2), np.float32)
     for config, message in [
         ([(0, 0, 0)], "must equal the number of axes"),
         ([(0, 0, -1)] * 2, "interior padding"),
@@ -237,16 +223,6 @@ def test_pad_and_rev():
     refused(TypeError, "rev dimensions must be unique", lax.rev, wrap(x), (0, 0))
     refused(TypeError, "less than the operand's ndim 2", lax.rev, wrap(x), (2,))
 
-
-def test_dynamic_slices_are_moved_inside():
-    x = np.arange(12, dtype=np.int32).reshape(3, 4)
-    alike(lax.dynamic_slice(wrap(x), (1, 1), (2, 2)), x[1:3, 1:3])
-    alike(lax.dynamic_slice(wrap(x), (5, -1), (2, 2)), x[1:3, 2:4])
-    alike(lax.dynamic_slice(wrap(x), wrap(np.array([0, 3])), (1, 1)), x[:1, 3:])
-    new = np.full((2, 2), -1, np.int32)
-    expected = x.copy()
-    expected[1:, 2:] = -1
-    alike(lax.dynamic_update_slice(wrap(x), wrap(new), (2, 3)), expected)
     with pytest.raises(ValueError, match="allow_negative_indices=False"):
         lax.dynamic_slice(wrap(x), (0, -1), (1, 1), allow_negative_indices=False)
     for args, message in [
@@ -261,78 +237,7 @@ def test_dynamic_slices_are_moved_inside():
     with pytest.raises(TypeError, match="same rank as operand"):
         lax.dynamic_update_slice(wrap(x), wrap(new[0]), (0, 0))
     with pytest.raises(TypeError, match="must be smaller than operand shape"):
-        lax.dynamic_update_slice(wrap(x), wrap(np.ones((4, 4), np.int32)), (0, 0))
-
-
-def gather_case(rng):
-    """A gather drawn at random: (operand, indices, dimension_numbers, slice_sizes)."""
-    rank, batch_rank = int(rng.integers(1, 4)), int(rng.integers(0, 3))
-    shape = [int(n) for n in rng.integers(1, 5, rank)]
-    batch = [int(n) for n in rng.integers(1, 4, batch_rank)]
-    axes = [int(d) for d in rng.permutation(rank)]
-    batching, batched = (), ()
-    if batch_rank and rank > 1 and rng.random() < 0.5:
-        batching, batched = (axes.pop(),), (int(rng.integers(batch_rank)),)
-        shape[batching[0]] = batch[batched[0]]
-    index_map = tuple(axes[: int(rng.integers(0, len(axes) + 1))])
-    sizes = [int(rng.integers(1, n + 1)) for n in shape]
-    free = [d for d in range(rank) if d not in batching]
-    collapsed = tuple(d for d in free if rng.random() < 0.5)
-    for d in (*collapsed, *batching):
-        sizes[d] = 1
-    window = rank - len(collapsed) - len(batching)
-    places = sorted(rng.permutation(window + batch_rank)[:window].tolist())
-    indices = rng.integers(-2, 5, (*batch, len(index_map))).astype(np.int32)
-    numbers = (tuple(places), collapsed, index_map, batching, batched)
-    operand = rng.integers(0, 100, shape).astype(np.float32)
-    return operand, indices, numbers, tuple(sizes)
-
-
-def windows_of(shape, indices, numbers, sizes):
-    """Each window of a gather: (place in the result, its start or None, inside)."""
-    _, _, index_map, batching, batched = numbers
-    for place in np.ndindex(*indices.shape[:-1]):
-        start = [0] * len(shape)
-        for value, d in zip(indices[place], index_map, strict=True):
-            start[d] = int(value)
-        for d, b in zip(batching, batched, strict=True):
-            start[d] = place[b]
-        rows = list(zip(start, shape, sizes, strict=True))
-        inside = all(0 <= i <= n - k for i, n, k in rows)
-        yield place, [min(max(i, 0), n - k) for i, n, k in rows], inside
-
-
-def gathered(operand, indices, numbers, sizes, fill):
-    """What a gather gives, window by window; `fill` is None to clip."""
-    offset, collapsed, _, batching, _ = numbers
-    rank = len(offset) + indices.ndim - 1
-    gone = (*collapsed, *batching)
-    kept = [n for d, n in enumerate(sizes) if d not in gone]
-    batch = iter(indices.shape[:-1])
-    shape = [kept[offset.index(i)] if i in offset else next(batch) for i in range(rank)]
-    result = np.zeros(shape, operand.dtype)
-    rest = [i for i in range(rank) if i not in offset]
-    view = result.transpose(rest + list(offset))
-    for place, start, inside in windows_of(operand.shape, indices, numbers, sizes):
-        rows = zip(start, sizes, strict=True)
-        part = operand[tuple(slice(i, i + n) for i, n in rows)].reshape(kept)
-        view[place] = part if inside or fill is None else fill
-    return result
-
-
-def test_gather_against_a_loop():
-    rng, total = np.random.default_rng(0), 0
-    for _ in range(400):
-        operand, indices, numbers, sizes = gather_case(rng)
-        dims = lax.GatherDimensionNumbers(*numbers)
-        for mode, fill in [("clip", None), ("fill", -1.0), (None, None)]:
-            found = lax.gather(
-                wrap(operand), wrap(indices), dims, sizes, mode=mode, fill_value=fill
-            )
-            expected = gathered(operand, indices, numbers, sizes, fill)
-            alike(found, expected, (operand.shape, numbers, sizes, mode))
-            total += found.size
-    assert total > 4000
+        lax.dynamic_update_slice(wrap(x), wrap(np.ones((4, 4), np.float32)), (0, 0))
 
 
 def test_ill_formed_gathers_and_scatters():

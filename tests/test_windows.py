@@ -1,4 +1,4 @@
-"""Running totals, windows and convolution: against loops over windows, and JAX."""
+"""Running totals, windows and convolution: their loops, their errors, and JAX."""
 
 import itertools
 import random
@@ -13,7 +13,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.ops import convolution
 from minijit.trace.array import wrap
-from minijit.trace.numpy_values import highest, lowest
+from minijit.trace.numpy_values import lowest
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -53,61 +53,6 @@ def test_running_totals_wrap_and_keep_nan():
         lax.cumsum(wrap(np.ones(2, bool)))
 
 
-def reduced(x, f, init, windows, strides, pads, base, dilation):
-    """A reduction over windows element by element: holes take no part."""
-    steps = [
-        {low + i * b: i for i in range(n)}
-        for n, (low, _), b in zip(x.shape, pads, base, strict=True)
-    ]
-    sizes = [
-        low + max(0, (n - 1) * b + 1) * (n > 0) + high
-        for n, (low, high), b in zip(x.shape, pads, base, strict=True)
-    ]
-    counts = [
-        max(0, (n - (k - 1) * d - 1) // s + 1)
-        for n, k, s, d in zip(sizes, windows, strides, dilation, strict=True)
-    ]
-    result = np.full(counts, init, x.dtype)
-    for place in itertools.product(*map(range, counts)):
-        for offset in itertools.product(*map(range, windows)):
-            rows = zip(steps, place, strides, offset, dilation, sizes, strict=True)
-            index = [
-                step.get(p * s + o * d) if 0 <= p * s + o * d < n else None
-                for step, p, s, o, d, n in rows
-            ]
-            if None not in index:
-                result[place] = f(result[place], x[tuple(index)])
-    return result
-
-
-def window_case(rng):
-    """Arguments for a reduction over windows, drawn at random."""
-    shape = [rng.randint(0, 5) for _ in range(rng.randint(1, 2))]
-    draw = lambda low, high: [rng.randint(low, high) for _ in shape]
-    pads = [(rng.randint(-1, 2), rng.randint(-1, 2)) for _ in shape]
-    return shape, (draw(1, 3), draw(1, 3), pads, draw(1, 2), draw(1, 2))
-
-
-functions = {
-    "add": (np.add, lambda dtype: np.zeros((), dtype)),
-    "max": (np.maximum, lowest),
-    "min": (np.minimum, highest),
-    "mul": (np.multiply, lambda dtype: np.ones((), dtype)),
-}
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
-@pytest.mark.parametrize("name", functions)
-def test_reduce_window_against_a_loop(name, dtype):
-    rng, (ufunc, identity) = random.Random(1), functions[name]
-    init = identity(np.dtype(dtype))
-    for _ in range(12):
-        shape, args = window_case(rng)
-        x = np.abs(integers(rng, shape)).astype(dtype)
-        found = lax.reduce_window(wrap(x), wrap(init), getattr(lax, name), *args)
-        same(found, reduced(x, ufunc, init, *args), (shape, args))
-
-
 @pytest.mark.chapter(24)
 @pytest.mark.parametrize("n, taps, mode, asks", [
     (2000, 101, "same", False), (2000, 30, "full", False), (20, 3, "same", True),
@@ -127,22 +72,14 @@ def test_long_sums_of_a_convolution_are_of_a_padded_array(n, taps, mode, asks):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
 def test_windows_that_hang_over_are_of_a_padded_array(dtype):
     """Loops were cut wherever an element of a window is no longer there, or not cut."""
-    rng, x = random.Random(3), np.random.default_rng(0).integers(0, 9, (40, 50))
+    x = np.random.default_rng(0).integers(0, 9, (40, 50))
     x = wrap(x.astype("float32")).astype(dtype)
     low = lowest(x.dtype)
     f = lambda x: lax.reduce_window(x, low, lax.max, (5, 4), (1, 1), "SAME")
     text = mj.jit(f).lower(x).compile().as_text()
     assert "maximum(minimum(" not in text
     assert " if " not in text
-    pads = [(2, 2), (1, 2)]
-    args = (5, 4), (1, 1), pads, (1, 1), (1, 1)
-    wanted = reduced(np.asarray(x), np.maximum, low, *args)
-    same(mj.jit(f)(x), wanted, dtype)
-    for _ in range(12):
-        shape, args = window_case(rng)
-        x = integers(rng, shape).astype("int32")
-        g = lambda x, args=args: lax.reduce_window(x, 0, lax.add, *args)
-        same(mj.jit(g)(wrap(x)), reduced(x, np.add, 0, *args), (shape, args))
+    same(mj.jit(f)(x), f(x), dtype)
 
 
 def test_padding_by_name():
@@ -167,56 +104,6 @@ def test_bad_windows():
     for start in (0, 0.0, False):  # The identity, of any kind.
         sums = lax.reduce_window(x.astype("float16"), start, lax.add, (2, 2))
         assert sums.dtype == "float16" and not sums.any()
-
-
-def convolved(x, k, strides, pads, spread, dilation, features=1, batch=1):
-    """A convolution of [n, c, *spatial] with [o, i, *spatial], sum by sum."""
-    n, o, i = x.shape[0] // batch, k.shape[0], k.shape[1]
-    rows = zip(x.shape[2:], pads, spread, strict=True)
-    sizes = [low + ((m - 1) * b + 1) * (m > 0) + high for m, (low, high), b in rows]
-    rows = zip(sizes, k.shape[2:], strides, dilation, strict=True)
-    counts = [max(0, (m - (w - 1) * d - 1) // s + 1) for m, w, s, d in rows]
-    result = np.zeros((n, o, *counts), x.dtype)
-    for b, f, *place in itertools.product(*map(range, result.shape)):
-        group = f // (o // features)
-        row = b + n * (f // (o // batch))
-        for c, *offset in itertools.product(*map(range, k.shape[1:])):
-            at = zip(place, strides, offset, dilation, pads, spread, strict=True)
-            index = [(p * s + w * d - low, e) for p, s, w, d, (low, _), e in at]
-            if any(j % e for j, e in index):
-                continue
-            index = [j // e for j, e in index]
-            rows = zip(index, x.shape[2:], sizes, pads, spread, strict=True)
-            inside = [0 <= j < m and j * e + p[0] < size for j, m, size, p, e in rows]
-            if all(inside):
-                value = x[(row, group * i + c, *index)] * k[(f, c, *offset)]
-                result[(b, f, *place)] += value
-    return result
-
-
-def conv_case(rng):
-    """Shapes and params of a convolution, drawn at random."""
-    rank = rng.randint(0, 2)
-    features = rng.choice([1, 1, 2])
-    batch = rng.choice([1, 2]) if features == 1 else 1
-    draw = lambda low, high: tuple(rng.randint(low, high) for _ in range(rank))
-    inside, out = rng.randint(1, 2), features * batch * rng.randint(1, 2)
-    lhs = (batch * rng.randint(1, 2), features * inside, *draw(1, 6))
-    rhs = (out, inside, *draw(1, 3))
-    pads = [(rng.randint(-1, 2), rng.randint(0, 2)) for _ in range(rank)]
-    return lhs, rhs, (draw(1, 3), pads, draw(1, 2), draw(1, 2)), features, batch
-
-
-def test_convolution_against_sums():
-    rng, sizes = random.Random(3), 0
-    for _ in range(60):
-        lhs, rhs, args, features, batch = conv_case(rng)
-        x, k = integers(rng, lhs), integers(rng, rhs)
-        groups = {"feature_group_count": features, "batch_group_count": batch}
-        found = lax.conv_general_dilated(wrap(x), wrap(k), *args, **groups)
-        same(found, convolved(x, k, *args, features, batch), (lhs, rhs, args))
-        sizes += found.size
-    assert sizes > 1000
 
 
 def test_dtypes_of_a_convolution():
