@@ -220,6 +220,21 @@ def data(shape=(), dtype="float32", low=-3, high=3, step=0.25, seed=0):
     return np.asarray(grid * step).astype(dtype)
 
 
+def edge_values(dtype):
+    """Values of a dtype: ordinary ones, and those where functions are special."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return np.array([True, False])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        special = [0, 1, 2, 3, 7, 8, 31, 32, 33, 100, limits.max, limits.min]
+        return np.array([*special, limits.max - 1, -1]).astype(dtype)
+    parts = [0, -0.0, 1, -1, 0.5, -0.5, 1.5, -2.5, 0.49999997, 3.3, -3.7, 10, 1e-3, 30]
+    if dtype.kind == "c":
+        return np.array([x + 1j * y for x in parts[2:] for y in (0.5, -2.0)], dtype)
+    return np.array([*parts, np.nan, np.inf, -np.inf], np.float64).astype(dtype)
+
+
 def F(*shape, **options):
     """float32 data."""
     return data(shape, "float32", **options)
@@ -257,6 +272,8 @@ def case(
 specials = np.array([0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan], np.float32)
 floats = ["float32", "float16", "bfloat16"]
 integers = ["int32", "int8", "uint8", "uint32"]
+every_dtype = ["bool", *integers, *floats, "complex64"]
+powers = np.array([0.5, 1, -1, 2.5, -2.5, 3, 9, -9, 0, -0.0, 60, 1e-3, 7])
 
 
 def unary(kinds="fi", low=-3, high=3, edges=True, weak=1.5):
@@ -993,12 +1010,12 @@ lax_cases |= {
     "population_count": lax_unary("i", low=0),
     "clz": [case(data(3, d, 0, 9)) for d in integers],
     "integer_pow": [case(F(3, low=0.5), n) for n in (0, 1, 2, 3, -1, -2)]
-        + [case(Z(3), 3), case(C(3), 2)],
+        + [case(Z(3), 3), case(C(3), 2), *(case(data(4, "int8", 1, 127), n) for n in
+        (0, 1, 2, 5)), *(case(edge_values(d), n) for d in floats for n in (-3, 2, 13))],
     "reduce_precision": [case(F(2, 3, step=0.3), 5, 10),
         case(F(2, 3, step=0.3), exponent_bits=8, mantissa_bits=7)],
-    "convert_element_type": [case(F(2, 3), d) for d in ["int32", "float16", "bool",
-        "complex64", "int8"]] + [case(Z(2, 3), "uint8"), case(B(3), "float32"),
-        case(specials, "int32")],
+    "convert_element_type": [case(F(2, 3), d) for d in every_dtype]
+        + [case(edge_values(a), b) for a in every_dtype for b in every_dtype],
     "bitcast_convert_type": [case(F(2, 3), np.dtype("int32")),
         case(Z(2), np.dtype("uint8")), case(data((2, 4), "uint8"), np.dtype("int32"))],
 }  # fmt: skip
@@ -1010,7 +1027,9 @@ lax_cases |= {
     "div": lax_binary("fic", low2=1) + [lax_zero],
     "rem": lax_binary("fi", low2=1) + [lax_zero],
     "pow": [case(F(2, 3, low=0.5), F(2, 3, seed=1)), case(F(3), Z(3, low=0)),
-        case(F(3, low=0.5), 2.5), case(F(3), 2), case(specials, specials[::-1].copy())],
+        case(F(3, low=0.5), 2.5), case(F(3), 2), case(specials, specials[::-1].copy()),
+        *(case(np.repeat(powers, 13).astype(d), np.tile(powers, 13).astype(e)) for d in
+          floats for e in (d, "int32"))],
     "atan2": [case(F(2, 3), F(2, 3, seed=1)), case(F(), F(3)),
         case(specials, specials[::-1].copy())],
     "nextafter": [case(F(3), F(3, seed=1))],
@@ -1039,6 +1058,7 @@ def lax_reduction(kinds, empty=True):
     names = [d for k in kinds for d in dtypes[k]]
     found = [(data((2, 3), name), (1,)) for name in names]
     found += [(data(s, names[0]), axes) for s, axes in axes_of if empty or 0 not in s]
+    found += [(edge_values(name)[-14:].reshape(-1, 2), (0,)) for name in names]
     return [case(x, a) for x, a in found]
 
 

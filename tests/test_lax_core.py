@@ -224,32 +224,6 @@ def test_dtypes_of_products_as_jax():
         assert got.dtype == want
 
 
-@pytest.mark.oracle
-def test_powers_as_jax():
-    jax = pytest.importorskip("jax")
-    values = [0.5, 1, -1, 2.5, -2.5, 3, 60, 0.0, -0.0, np.inf, -np.inf]
-    for dtype in (np.dtype("float16"), bfloat16, np.dtype("float32")):
-        a, b = (x.ravel() for x in np.meshgrid(values, values))
-        a, b = a.astype(dtype), b.astype(dtype)
-        rtol = 2e-2 if dtype.itemsize == 2 else 1e-5
-        for y in (b, np.clip(b.astype(np.float32), -9, 9).astype(np.int32)):
-            got, want = lax.pow(arr(a), arr(y)), jax.lax.pow(a, y)
-            assert got.dtype == want.dtype
-            got, want = (np.asarray(x).astype(np.float32) for x in (got, want))
-            np.testing.assert_allclose(got, want, rtol=rtol)
-        for n in (-3, -1, 0, 2, 3, 13):
-            got, want = lax.integer_pow(arr(a), n), jax.lax.integer_pow(a, n)
-            got, want = (np.asarray(x).astype(np.float32) for x in (got, want))
-            np.testing.assert_allclose(got, want, rtol=rtol)
-    x = np.array([2, -3, 100, 127], np.int8)
-    for n in (0, 1, 2, 5):
-        got, want = lax.integer_pow(arr(x), n), jax.lax.integer_pow(x, n)
-        np.testing.assert_array_equal(got, np.asarray(want))
-    refused(TypeError, "negative powers, got integer_pow", lax.integer_pow, arr(x), -1)
-    with pytest.raises(TypeError, match="pow does not accept dtype int8 at position 0"):
-        lax.pow(arr(x), arr(x))
-
-
 two = """add sub mul div rem max min pow atan2 nextafter eq ne lt le gt ge bitwise_and
     bitwise_or bitwise_xor shift_left shift_right_logical shift_right_arithmetic complex
     igamma igammac zeta polygamma igamma_grad_a""".split()
