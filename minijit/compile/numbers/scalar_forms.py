@@ -190,8 +190,10 @@ in_range_forms = {
 }
 
 
-# Exponents with which a power is a root and products: {y: the name of x ** y}.
-half_powers = {k / 2: f"pow_{k}_halves".replace("-", "minus_") for k in range(-7, 8, 2)}
+# Exponents with which a power is a root and products: {y: the name of x ** y}.  A plain
+# root is one since the program was simplified.
+halves = -7, -5, -3, -1, 3, 5, 7
+half_powers = {k / 2: f"pow_{k}_halves".replace("-", "minus_") for k in halves}
 
 
 def plain_name(expr):

@@ -146,7 +146,7 @@ def half_power(y):
     """
 
     def form(x, _, dtype):
-        wide = x if y == 0.5 else x.to(FLOAT64)
+        wide = x.to(FLOAT64)
         base = where(wide.is_(-INF), INF, wide) + 0.0
         result = base.apply("sqrt")
         for _ in range(int(abs(y))):

@@ -25,6 +25,7 @@ use it, comes along in a block of columns, and is a row there:
 """
 
 from collections import Counter
+from functools import partial
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
@@ -32,7 +33,7 @@ from ..loops.contents import (
     is_nest, loads_of, loads_within, stores_in, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from ..loops.graphs import postorder
+from ..loops.graphs import postorder, substitute
 from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
 from ..loops.statements import (
@@ -42,7 +43,7 @@ from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
 from .machine import Machine
-from .nests import Renamer, all_along, count_of, nest_of, split, stride_along
+from .nests import all_along, count_of, nest_of, split, stride_along
 
 # What takes no longer than reading and writing an accumulator: then several rows are
 # added at once.
@@ -280,10 +281,10 @@ class Rows:
         return (begin, *self.all_rows(), *([done] if done.body else []))
 
     def loop(self, make):
-        """What `make` gives for a counter and a `Renamer` of the axis, in a loop."""
+        """What `make` gives for a counter, and what puts it in the axis' place."""
         i = Axis(self.length)
         names = {self.axis: self.place(i), self.here: i} | self.seen
-        return For(i, tuple(make(i, Renamer(names))))
+        return For(i, tuple(make(i, partial(substitute, replacement=names.get))))
 
     def begin(self, i, renamed):
         for load, kept in self.aside.items():
@@ -302,7 +303,7 @@ class Rows:
             for total, store in self.grown.items():
                 index = renamed(store.index)
                 there = dict(zip(total.axes, at, strict=True)) | self.aside
-                value, = renamed(Renamer(there)(total.bodies))
+                value, = renamed(substitute(total.bodies, there.get))
                 value = Reduce(total.op, axes, (value,)) if axes else value
                 yield Store(store.buffer, tuple(index), value, total.op)
 
@@ -315,7 +316,7 @@ class Rows:
         for store in self.stores:
             total = store.value
             if total in self.long or self.grown.get(total) is not store:
-                value, = renamed(Renamer(there)([total]))
+                value, = renamed(substitute([total], there.get))
                 yield Store(store.buffer, tuple(renamed(store.index)), value)
 
     def all_rows(self):
@@ -637,7 +638,7 @@ def in_block(parts, axis, place, rows, *block):
         if not isinstance(stmt, For) or stmt.axis is not axis:
             return None
         j = Axis(*block)
-        in_row = lambda b, index: (b, tuple(Renamer({axis: j})(index)))
+        in_row = lambda b, index: (b, tuple(substitute(index, {axis: j}.get)))
         body = on_buffers(stmt.body, in_row, rows)
         return (For(j, replaced(body, {axis: place(j)}.get)),)
 

@@ -25,16 +25,6 @@ from ..loops.statements import For, Store, changed, nested, replaced, statements
 from ..settings import config
 
 
-class Renamer:
-    """Puts other expressions in the place of some."""
-
-    def __init__(self, names):
-        self.names = names
-
-    def __call__(self, exprs):
-        return substitute(list(exprs), self.names.get)
-
-
 # ---- along which axis arrays run
 
 
@@ -227,7 +217,7 @@ def with_long_totals(body):
         if type(expr) is not Reduce or expr.axes not in new:
             return None
         axes, names = new[expr.axes]
-        return Reduce(expr.op, axes, tuple(Renamer(names)(expr.bodies)))
+        return Reduce(expr.op, axes, tuple(substitute(expr.bodies, names.get)))
 
     return replaced(body, renamed)
 
@@ -277,7 +267,7 @@ def total_in_digits(total):
             axes.append(axis)
             continue
         high, low, number = two_digits(axis, size)
-        bodies = tuple(Renamer({axis: number})(bodies))
+        bodies = tuple(substitute(bodies, {axis: number}.get))
         todo += low, high
     if len(axes) == len(total.axes):
         return total

@@ -23,13 +23,12 @@ from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.contents import loads_of
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
-from ..loops.graphs import postorder
+from ..loops.graphs import postorder, substitute
 from ..loops.statements import Store, expressions, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .nests import (
-    Renamer, around_tiles, bytes_of, in_nests, loop_over,
-    runs_along, strides_of,
+    around_tiles, bytes_of, in_nests, loop_over, runs_along, strides_of,
 )
 
 # A block that is turned in registers has so many rows, and so many columns.
@@ -179,7 +178,7 @@ def filled(panel, load, p, q):
     i, j = Axis(BLOCK, "vector"), Axis(BLOCK, "vector")
     row, column = op("add", p.block(n), i), op("add", q.block(m), j)
     there = {p.axis: op("add", p.start, row), q.axis: op("add", q.start, column)}
-    value, = Renamer(there)([load])
+    value, = substitute([load], there.get)
     return nested([n, m, i, j], [Store(panel, (column, row), value)])
 
 

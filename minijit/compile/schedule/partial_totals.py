@@ -29,13 +29,14 @@ from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.contents import loads_within, totals_in, totals_within
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
+from ..loops.graphs import substitute
 from ..loops.reductions import grows_in
 from ..loops.statements import For, Store, nested, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .interchange import piece_of, stages_in_rows, total_of
 from .machine import Machine
-from .nests import Renamer, all_along, count_of, split
+from .nests import all_along, count_of, split
 
 # A part of more steps has a multiple of that: whole vectors.
 LINE = 64
@@ -122,7 +123,7 @@ def part_of(total, which, start, length):
     axis = Axis(length, "reduce")
     place = {total.axes[which]: op("add", start, axis)}
     axes = tuple(axis if i == which else a for i, a in enumerate(total.axes))
-    return Reduce(total.op, axes, tuple(Renamer(place)(total.bodies)))
+    return Reduce(total.op, axes, tuple(substitute(total.bodies, place.get)))
 
 
 # ---- shares of a long sum
@@ -195,7 +196,7 @@ class Shares:
             place = dict(zip(given, (*self.outer, *self.inner), strict=False))
             place[last] = op("add", self.start, self.inner[-1])
             moved = {a: there for a, there in place.items() if there is not a}
-            body, = Renamer(moved)([body])
+            body, = substitute([body], moved.get)
             body, outer = Reduce(total.op, tuple(self.inner), (body,)), self.outer
         body = op("convert", body, dtype=grows_in(total))
         return op("convert", Reduce(total.op, (*outer,), (body,)), dtype=total.dtype)

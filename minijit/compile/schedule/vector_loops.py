@@ -50,9 +50,7 @@ from .cut_points import (
     changes, comparisons, cut_points, is_function, is_given, place_of, saves_time,
 )
 from .machine import Machine
-from .nests import (
-    FEW, Renamer, count_of, in_nests, loop_over, split, strides_of, with_rows,
-)
+from .nests import FEW, count_of, in_nests, loop_over, split, strides_of, with_rows
 from .row_totals import outer_totals
 from .weights import words_of
 
@@ -137,7 +135,7 @@ def with_aside(axis, values, body, length):
         Buffer(f"side{n}", (length,), value.dtype, space="cache")
         for n, value in enumerate(values)
     ]
-    there = Renamer({axis: op("add", start, first)})(values)
+    there = substitute(values, {axis: op("add", start, first)}.get)
     fill = map(Store, sides, [(first,)] * len(sides), there)
     names = dict(zip(values, (Load(side, (second,)) for side in sides), strict=True))
     running = [total for total in totals_in(body) if axis in total.axes]
@@ -265,7 +263,7 @@ def cut_total(total, stored):
                 start, end = (as_index(0), cut) if first else (cut, end)
                 part = loop_over(op("sub", end, start), "reduce")
                 axes = (*total.axes[:which], part, *total.axes[which + 1 :])
-                values = Renamer({axis: op("add", part, start)})(values)
+                values = substitute(values, {axis: op("add", part, start)}.get)
                 return Reduce(total.op, axes, (values[nothing_there.index(False)],))
     return None
 

@@ -26,7 +26,6 @@ from ...compile.loops.graphs import substitute
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.statements import For, Store, nested, replaced, statements
 from ...compile.pipeline import part_forms
-from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import count_of, joined, nest_of
 from ...compile.settings import config
 from .grid import collapsed
@@ -81,7 +80,7 @@ def without(buffer, body):
         if type(load) is not Load or load.buffer is not buffer:
             return None
         names = dict(zip(store.index, load.index, strict=True))
-        return Renamer(names)([store.value])[0]
+        return substitute([store.value], names.get)[0]
 
     others = [s for s in stores if s is not store]
     place = body.index(nest)
@@ -127,7 +126,7 @@ def rows_of(body):
         match [a for a in loops if a in load.free]:
             case [Axis(kind="thread" | "reduce", extent=int(extent)) as axis]:
                 step = steps.setdefault(extent, Axis(extent, "thread"))
-                index = tuple(Renamer({axis: step})(load.index))
+                index = tuple(substitute(load.index, {axis: step}.get))
                 found.setdefault((load.buffer, index, step), {})[axis] = load
     return found
 
@@ -146,7 +145,7 @@ def totals_of_one_axis(body):
             # Totals within it first: they may be over the very same axes.
             inner = substitute(list(total.bodies), one)
             axis, names = joined(total.axes, "reduce")
-            bodies = tuple(Renamer(names)(inner))
+            bodies = tuple(substitute(inner, names.get))
             new[total] = Reduce(total.op, (axis,), bodies)
         return new[total]
 

@@ -14,17 +14,17 @@ all parts up to it.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.contents import only_sets, totals_in
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
-from ...compile.loops.graphs import postorder
+from ...compile.loops.graphs import postorder, substitute
 from ...compile.loops.reductions import combine, start_values
 from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import For, If, Store, replaced
 from ...compile.pipeline import kernel_forms, nest_forms
-from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import count_of
 from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
@@ -127,14 +127,17 @@ class Scan:
         """A loop over a tile, neighbouring threads along the loop's axis.
 
         Args:
-          make: function of (place in a stage, two `Renamer`s): statements.  The first
-            one puts the step in the axis' place, the other one never goes too far.
+          make: function of a place in a stage, and of two functions of expressions:
+            statements.  One puts the step in the axis' place, the other never goes too
+            far.
         """
         axis, j = self.loop.axis, Axis(self.size, "thread")
         step = number_of((self.tile, j))
         inside = op("min", step, as_index(axis.extent - 1))
         place = op("add", j, op("floordiv", j, as_index(self.length)))
-        body = tuple(make(place, Renamer({axis: step}), Renamer({axis: inside})))
+        names = ({axis: step}, {axis: inside})
+        into = (partial(substitute, replacement=n.get) for n in names)
+        body = tuple(make(place, *into))
         if axis.extent % self.size:
             body = (If(op("lt", step, as_index(axis.extent)), body),)
         return For(j, body)
@@ -155,7 +158,7 @@ class Scan:
                 for e, sums in zip(self.totals, self.sums, strict=True)
             }
             for store in self.loop.body:
-                value, = inside(Renamer(known)([store.value]))
+                value, = inside(substitute([store.value], known.get))
                 yield Store(store.buffer, tuple(here(store.index)), value)
 
         return self.each(make)
@@ -217,8 +220,8 @@ def in_pieces(kernel, temps):
         part, upto = (room_in(temps, name, (count,), wide_dtype(e.dtype))
                       for name in ("piece", "upto"))  # fmt: skip
         k = Axis(length, "reduce")
-        there = Renamer({loop.axis: number_of((p, k))})
-        value = Reduce(e.op, (k,), tuple(there(e.bodies)))
+        there = {loop.axis: number_of((p, k))}
+        value = Reduce(e.op, (k,), tuple(substitute(e.bodies, there.get)))
         fill.append(Store(part, (p,), op("convert", value, dtype=part.dtype)))
         sums = Reduce(e.op, (each,), (Load(part, (each,)),))
         order.append(Store(upto, (each,), sums))
@@ -226,7 +229,7 @@ def in_pieces(kernel, temps):
     here = {loop.axis: number_of((first, k))}
     for e, store in zip(totals, order, strict=True):
         before = op("convert", Load(store.buffer, (back(first, 1),)), dtype=e.dtype)
-        own = Reduce(e.op, (k,), tuple(Renamer(here)(e.bodies)))
+        own = Reduce(e.op, (k,), tuple(substitute(e.bodies, here.get)))
         both, = combine(e.op, (before,), (own,))
         names[e] = op("select", op("gt", first, ZERO), both, own)
     finish = replaced(replaced(loop.body, names.get), here.get)

@@ -23,11 +23,12 @@ from dataclasses import replace
 from ...compile.decisions import loop_rules, noted, noting
 from ...compile.loops.contents import only_sets, totals_within
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
+from ...compile.loops.graphs import substitute
 from ...compile.loops.statements import (
     For, Kernel, Store, nested, on_buffers, replaced,
 )
 from ...compile.pipeline import kernel_forms
-from ...compile.schedule.nests import Renamer, count_of, digits, joined, nest_of
+from ...compile.schedule.nests import count_of, digits, joined, nest_of
 from ...compile.schedule.shared_loops import after_loop, shares_of
 from ...compile.settings import config
 from .grid import launch_of, part_of
@@ -90,7 +91,7 @@ def in_parts(kernel, temps):
     for total in totals:
         room = room_in(temps, "part", (axis.extent,), total.dtype)
         names[total] = Reduce(total.op, (each,), (Load(room, (place,)),))
-        total, = Renamer(now)([total])
+        total, = substitute([total], now.get)
         value = one_part(total, now.get(part, part), length, steps)
         filled.append(Store(room, (axis,), value))
     fill = replace(kernel, body=(For(axis, tuple(filled)),))
@@ -142,7 +143,7 @@ def one_part(total, part, length, steps):
     left = op("min", as_index(length), op("sub", as_index(steps), first))
     axis = Axis(length if steps % length == 0 else left, "reduce")
     places = digits(op("add", first, axis), total.axes)
-    return Reduce(total.op, (axis,), tuple(Renamer(places)(total.bodies)))
+    return Reduce(total.op, (axis,), tuple(substitute(total.bodies, places.get)))
 
 
 kernel_forms |= {"totals_apart": totals_apart, "in_parts": in_parts}

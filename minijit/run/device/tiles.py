@@ -13,12 +13,14 @@ all numbers of a column would lie in one bank.  A thread does four elements, eig
 apart: their addresses differ by constants, which stand in the instructions.
 """
 
+from functools import partial
+
 from ...compile.decisions import noted
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, as_index, op
+from ...compile.loops.graphs import substitute
 from ...compile.loops.statements import For, If, Store, replaced
 from ...compile.pipeline import nest_forms
-from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import joined, nest_of, runs_along
 from ...compile.schedule.panels import free_to_cut, turned
 from ...compile.settings import config
@@ -75,7 +77,8 @@ class Tile:
         place = {slow: op("add", self.starts[slow], row)}
         place[fast] = op("add", self.starts[fast], column)
         edge = {a: op("min", i, as_index(a.extent - 1)) for a, i in place.items()}
-        body = tuple(make(row, column, Renamer(edge), Renamer(place)))
+        into = (partial(substitute, replacement=n.get) for n in (edge, place))
+        body = tuple(make(row, column, *into))
         for axis, i in place.items():
             if axis.extent % WARP:
                 body = (If(op("lt", i, as_index(axis.extent)), body),)
@@ -104,7 +107,7 @@ class Tile:
     @staticmethod
     def moved(stores, turned, inside, here):
         for store in stores:
-            value, = inside(Renamer(turned)([store.value]))
+            value, = inside(substitute([store.value], turned.get))
             yield Store(store.buffer, tuple(here(store.index)), value)
 
 
