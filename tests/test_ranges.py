@@ -89,6 +89,17 @@ def test_ranges_that_are_one_in_memory_are_one_loop():
     assert not any(s.axis.extent in (9, 11) for s in loops)
 
 
+def test_a_position_in_both_of_two_loops_is_in_bounds_where_the_outer_one_is_cut(
+    monkeypatch,
+):
+    """All of it was gathered, in all cases: it took seven times as long."""
+    one = replace(Machine.book(), cores=1)
+    monkeypatch.setattr(Machine, "in_force", lambda: one)
+    f = lambda x: jnp.append(*[jnp.pad(x, 2)] * 2)
+    kernel, = lower(mj.make_jaxpr(f)(floats(196, 2, 40))).kernels
+    assert choices(arrange(kernel.body))[1] == 2 * 3
+
+
 WHOLE = {
     "a long loop around everything": (lambda x: jnp.concatenate([x, x]), (1 << 15,)),
     "functions of a step alone": (recurrence, (4, 41)),

@@ -46,6 +46,7 @@ from ..loops.statements import (
 from ..lower.choices import MOST_RANGES
 from ..pipeline import arrangements
 from ..settings import config
+from .access import within
 from .cut_points import (
     changes, comparisons, cut_points, is_function, is_given, place_of, saves_time,
 )
@@ -304,8 +305,12 @@ def ranges(loop, outermost):
     cuts = between_longest(cuts, axis.extent)
     pieces, steps = len(cuts) + 1, axis.extent * math.prod(a.extent for a in inner)
     # A loop of single elements that is not cut computes all cases of each, and gathers
-    # what it reads: two cores take as long for it as one for its parts.
-    shared = outermost and (inner or Machine.in_force().cores > 2)
+    # what it reads: two cores take as long for it as one for its parts.  So do loops
+    # within, if only a cut of this one keeps a position of both in bounds.
+    exprs = postorder(expressions(loop.body))
+    both = (e.free for e in exprs if axis in e.free and within(e) is not None)
+    rows = inner and all(free.isdisjoint(inner) for free in both)
+    shared = outermost and (rows or Machine.in_force().cores > 2)
     whole = shared and steps > settings.one_range
     parts = [] if whole else cut_at(cuts, loop, answers)
     if whole or not (inner or answers) and functions_alone(loop, parts):
