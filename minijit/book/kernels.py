@@ -574,8 +574,8 @@ def draw(ran: Ran, *names: str, threads: int = WARP) -> Any:
             color = style.COLORS[step % len(style.COLORS)]
             each = SECTOR // access.itemsize
             for piece in {} if access.shared else set(access.places[here] // each):
-                axis.axhspan(piece * each - 0.5, piece * each + each - 0.5, color=color,
-                             alpha=0.12, lw=0)  # fmt: skip
+                first = piece * each - 0.2  # neighbours do not touch
+                axis.axhspan(first, first + each - 0.6, color=color, alpha=0.12, lw=0)
             axis.scatter(access.threads[here], access.places[here], s=7, color=color)
         axis.set_title(f"{name}: {moved(ran, name)}")
         axis.set_xlim(-1, threads)
