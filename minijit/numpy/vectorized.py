@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..trace.arguments import wraps
+from ..trace.arguments import function_name, wraps
 from ..trace.base.errors import HERE, left_out
 from ..trace.shape_checks import broadcast_shape
 from ..trace.trees.pytree import tree_map
@@ -56,7 +56,7 @@ class Vectorized:
 
     def error(self, kind, problem):
         """An exception of a kind that names the function and the signature."""
-        name = getattr(self.function, "__name__", repr(self.function))
+        name = function_name(self.function)
         where = f"{name}, vectorized with signature={self.signature!r}"
         return kind(f"{where}: {problem}{HERE}")
 

@@ -17,6 +17,7 @@ from ...trace.core import Tracer
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.refs import Ref, read
+from ...trace.shape_checks import concrete
 from ...trace.trees.paths import tree_flatten_with_path
 from ...trace.trees.pytree import keystr, tree_flatten, tree_map, tree_unflatten
 from ..closed_jaxprs import apply_closed, trace_closed
@@ -374,6 +375,9 @@ def scan_length(leaves, length):
             )
     sizes = {aval_of(x).shape[0] for x in leaves}
     if length is not None:
+        if isinstance(length, Tracer):
+            advice = "loop with `lax.fori_loop` or `lax.while_loop`."
+            length = concrete(length, "the argument 'length' of lax.scan", advice)
         length = int(length)
         if sizes - {length}:
             raise ValueError(
