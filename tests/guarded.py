@@ -350,8 +350,8 @@ def guard():
     if not guards:
         guards.append(Guard())
         make = object_files["make"]
-        object_files["make"] = lambda text, how: make(
-            with_guards(text), "brief" if hurried[0] else how
+        object_files["make"] = lambda *jobs: make(
+            *((with_guards(text), "brief" if hurried[0] else how) for text, how in jobs)
         )
         pool.new_array = donating.new_array = np.empty
         planned_driver.pieces = apart

@@ -3,8 +3,10 @@
 import gc
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import weakref
 from functools import partial
 
@@ -563,6 +565,64 @@ done:
   ret void
 }
 """
+
+
+def numbered_jobs(count):
+    """What `machine_code` takes, for modules in all ways."""
+    texts = [DOUBLED.replace("@double", f"@double{k}") for k in range(count)]
+    return [(text, how) for text in texts for how in llvm_target.pass_options]
+
+
+def test_modules_that_are_made_at_once_are_those_made_one_by_one():
+    jobs, both = numbered_jobs(20), threading.Barrier(2, timeout=60)
+    assert len(jobs) % 2 == 0
+
+    def one_of_two(text, how):
+        both.wait()  # Another thread is here, too.
+        return llvm_engine.machine_code(text, how)
+
+    others = llvm_target.shared_machine().emit_object
+    before = others(llvm_engine.optimised(DOUBLED))
+    made = llvm_target.at_once(one_of_two, jobs, 2)
+    assert made == [llvm_engine.machine_code(*job) for job in jobs]
+    assert others(llvm_engine.optimised(DOUBLED)) == before
+    assert len(llvm_target.machines_of_helpers) >= 2
+
+
+def test_what_fails_in_one_of_several_threads_is_raised_in_the_first():
+    jobs = [*numbered_jobs(1), ("define nonsense", "brief"), *numbered_jobs(2)]
+    with pytest.raises(MinijitError, match="does not take what minijit wrote"):
+        llvm_target.at_once(llvm_engine.machine_code, jobs, 2)
+    assert llvm_target.at_once(llvm_engine.machine_code, jobs[:3], 2)
+
+
+def test_ctrl_c_does_not_wait_for_other_threads():
+    jobs, go_on, ended = numbered_jobs(1), threading.Event(), threading.Semaphore(0)
+
+    def slow(text, how):
+        go_on.wait(60)
+        made = llvm_engine.machine_code(text, how)
+        ended.release()
+        return made
+
+    threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        llvm_target.at_once(slow, jobs, 2)
+    go_on.set()
+    again = llvm_target.at_once(llvm_engine.machine_code, jobs, 2)
+    assert again == [llvm_engine.machine_code(*job) for job in jobs]
+    assert all(ended.acquire(timeout=60) for _ in jobs)
+
+
+def test_much_text_is_two_modules():
+    f = lambda *xs: [jnp.sort(jnp.sin(x), axis=0) for x in xs]
+    given = [np.ones((9, 400 + k), np.float32) for k in range(9)]
+    kernels = compiled(f, *given).loaded.kernels
+    assert sum(len(k.text) for k in kernels) > llvm_work.PARTED
+    (way, first), (other, second) = llvm_work.in_modules(kernels)
+    assert way == other and {*first, *second} == {*kernels}
+    assert sum(len(k.text) for k in first) >= sum(len(k.text) for k in second) > 0
+    assert len(llvm_work.in_modules(kernels[:1])) == 1
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")

@@ -60,6 +60,12 @@ def files(folder):
     return sorted(folder.iterdir())
 
 
+def machine_code(text, how):
+    """What the cache has for one module."""
+    code, = object_cache.kept_machine_codes((text, how))
+    return code
+
+
 def text_of(k):
     """A module of its own for each number."""
     return f"define i32 @f() {{\n  ret i32 {k}\n}}\n"
@@ -91,7 +97,7 @@ def test_what_code_depends_on_is_in_its_name(objects, compiles):
     texts = [text_of(3), text_of(4)]
     for text in texts * 2:
         for how in llvm_target.pass_options:
-            object_cache.kept_machine_code(text, how)
+            machine_code(text, how)
     assert len(compiles) == len(files(objects)) == 6
     for how in llvm_target.pass_options:
         known = object_cache.compiler(how)
@@ -104,7 +110,7 @@ def test_what_code_depends_on_is_in_its_name(objects, compiles):
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "another's"])
 def test_damage_is_mended(objects, compiles, damage):
     text = text_of(5)
-    code = object_cache.kept_machine_code(text, "thorough")
+    code = machine_code(text, "thorough")
     (path,) = files(objects)
     whole = path.read_bytes()
     path.write_bytes({
@@ -113,10 +119,10 @@ def test_damage_is_mended(objects, compiles, damage):
         "empty": b"",
         "another's": b"x" * 2000,
     }[damage])
-    assert object_cache.kept_machine_code(text, "thorough") == code
+    assert machine_code(text, "thorough") == code
     assert len(compiles) == 2
     assert path.read_bytes() == whole
-    assert object_cache.kept_machine_code(text, "thorough") == code
+    assert machine_code(text, "thorough") == code
     assert len(compiles) == 2
 
 
@@ -135,49 +141,49 @@ def test_what_cannot_be_kept_runs_all_the_same(tmp_path, monkeypatch, place, fac
 @pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
 def test_code_that_others_could_have_written_is_not_run(objects, compiles):
     text = text_of(6)
-    object_cache.kept_machine_code(text, "thorough")
+    machine_code(text, "thorough")
     objects.chmod(0o777)
     with pytest.warns(UserWarning, match="other users may write there"):
-        object_cache.kept_machine_code(text, "thorough")
+        machine_code(text, "thorough")
     assert len(compiles) == 2
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
 def test_the_folder_is_private(objects):
-    object_cache.kept_machine_code(text_of(7), "thorough")
+    machine_code(text_of(7), "thorough")
     assert stat.S_IMODE(objects.stat().st_mode) == 0o700
 
 
 def test_it_is_bounded(objects):
     with config.override("cache_bytes", 8 * cache_folder.LEAST):
         for k in range(30):
-            object_cache.kept_machine_code(text_of(k), "brief")
+            machine_code(text_of(k), "brief")
     assert len(files(objects)) <= 8
 
 
 def test_threads_write_one_file(objects):
     text, codes = text_of(8), []
-    work = lambda: codes.append(object_cache.kept_machine_code(text, "thorough"))
+    work = lambda: codes.append(machine_code(text, "thorough"))
     in_threads(*[work] * 8)
     assert len(set(codes)) == 1 and len(files(objects)) == 1
-    assert object_cache.kept_machine_code(text, "thorough") == codes[0]
+    assert machine_code(text, "thorough") == codes[0]
 
 
 def test_a_file_under_the_name_of_another_key_is_made_again(objects, compiles):
     for k in (1, 2):
-        object_cache.kept_machine_code(text_of(k), "brief")
+        machine_code(text_of(k), "brief")
     first, second = files(objects)
     code = {path: path.read_bytes() for path in (first, second)}
     first.write_bytes(code[second])
     second.write_bytes(code[first])
     for k in (1, 2):
-        object_cache.kept_machine_code(text_of(k), "brief")
+        machine_code(text_of(k), "brief")
     assert len(compiles) == 4
     assert {path: path.read_bytes() for path in (first, second)} == code
 
 
 def test_files_on_a_read_only_mount_are_used(objects, compiles, monkeypatch):
-    want = object_cache.kept_machine_code(text_of(1), "brief")
+    want = machine_code(text_of(1), "brief")
     objects.chmod(0o755)
 
     def refuse(*args, **kwargs):
@@ -187,7 +193,7 @@ def test_files_on_a_read_only_mount_are_used(objects, compiles, monkeypatch):
         monkeypatch.setattr(os, name, refuse)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert object_cache.kept_machine_code(text_of(1), "brief") == want
+        assert machine_code(text_of(1), "brief") == want
     assert len(compiles) == 1
 
 
@@ -199,9 +205,17 @@ def test_the_folder_may_be_a_link_of_the_users_own(objects, tmp_path, compiles):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):
-            object_cache.kept_machine_code(text_of(1), "brief")
+            machine_code(text_of(1), "brief")
     assert len(compiles) == len(files(elsewhere)) == 1
     elsewhere.chmod(0o777)
     cache_folder.unusable.clear()
     with pytest.warns(UserWarning, match="other users may write there"):
-        object_cache.kept_machine_code(text_of(1), "brief")
+        machine_code(text_of(1), "brief")
+
+
+def test_of_many_modules_only_new_ones_are_compiled(objects, compiles):
+    codes = [machine_code(text_of(k), "brief") for k in range(2)]
+    jobs = [(text_of(k), "brief") for k in (2, 0, 3, 1)]
+    found = object_cache.kept_machine_codes(*jobs)
+    assert len(compiles) == 4 and found[1::2] == codes
+    assert found == [machine_code(*job) for job in jobs] and len(compiles) == 4

@@ -12,10 +12,11 @@
 import functools
 import re
 
+from ...compile.schedule.machine import host_cores
 from ...trace.base.errors import MinijitError
 from .target import (
-    binding, context_of_engines, forever, object_file, parsed, pass_options, run_passes,
-    shared_machine, target_machine,
+    at_once, binding, context_of_engines, forever, object_file, parsed, pass_options,
+    run_passes, shared_machine, target_machine,
 )
 
 
@@ -69,15 +70,25 @@ def machine_code(text, how):
     return object_file(optimised(text, how), how)
 
 
-# Where an object file comes from: a cache on the disk may know it already.
-object_files = {"make": machine_code}
+def machine_codes(*jobs):
+    """The object files of modules, given as to `machine_code`: each core makes some."""
+    return at_once(machine_code, jobs, host_cores[0]())
+
+
+# Where object files come from: a cache on the disk may know them already.
+object_files = {"make": machine_codes}
 
 
 class Code:
-    """A module in memory, for as long as somebody holds this object."""
+    """A module in memory, for as long as somebody holds this object.
 
-    def __init__(self, text, how="thorough"):
-        code = object_files["make"](text, how)
+    Args:
+      code: its object file, where that has been made.
+    """
+
+    def __init__(self, text, how="thorough", code=None):
+        if code is None:
+            code, = object_files["make"]((text, how))
         self.engine = new_engine(text)
         self.engine.add_object_file(binding().ObjectFileRef.from_data(code))
         self.engine.finalize_object()

@@ -21,12 +21,12 @@ from ...compile.memory.complex_pairs import in_pairs, origin_of
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import prepared
 from ..cache_folder import short_name
-from .engine import Code, share
+from .engine import Code, object_files, share
 from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
 from .loops import WordWriter
 from .python_calls import FREES, RAISES, make_builtin, python_declarations
 from .text import LLVMWriter
-from .work import LONG, by_way, is_in_vectors, steps_of
+from .work import LONG, in_modules, is_in_vectors, steps_of
 
 
 class KernelText:
@@ -159,8 +159,11 @@ def functions_of(kernels):
     """The compiled function of each kernel: new ones are compiled together."""
     found = {k.key: native_functions.get(k.key) for k in kernels}
     missing = {k.key: k for k in kernels if found[k.key] is None}
-    for way, some in by_way(missing.values()).items():
-        code = Code(module_text(some), way)
+    modules = in_modules(missing.values())
+    jobs = [(module_text(some), way) for way, some in modules]
+    codes = object_files["make"](*jobs)
+    for (_, some), job, code in zip(modules, jobs, codes, strict=True):
+        code = Code(*job, code)
         made = {
             k.key: make_builtin(code, f"kernel_{k.key}", k.called_by(), k.wants)
             for k in some

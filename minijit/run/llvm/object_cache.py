@@ -7,7 +7,7 @@ The key is all that machine code depends on: `compiler` says what, beside its te
 
 import functools
 
-from ..cache_folder import kept
+from ..cache_folder import keep_of_key, of_key
 from . import engine as llvm_engine
 from .engine import object_files
 from .target import binding, host, left_out, machine_options, pass_options
@@ -23,10 +23,16 @@ def compiler(how):
     return repr((version, binding().get_process_triple(), host(), options))
 
 
-def kept_machine_code(text, how):
-    """The object file of a module: one of an earlier process, or a new one."""
-    make = functools.partial(llvm_engine.machine_code, text, how)
-    return kept("objects", f"{compiler(how)}\n{text}", "o", make)
+def kept_machine_codes(*jobs):
+    """The object files of modules: those of an earlier process, or new ones."""
+    keys = [f"{compiler(how)}\n{text}" for text, how in jobs]
+    found = [of_key("objects", key, "o") for key in keys]
+    missing = [k for k, code in enumerate(found) if code is None]
+    made = llvm_engine.machine_codes(*(jobs[k] for k in missing))
+    for k, code in zip(missing, made, strict=True):
+        keep_of_key("objects", keys[k], "o", code)
+        found[k] = code
+    return found
 
 
-object_files |= {"make": kept_machine_code}
+object_files |= {"make": kept_machine_codes}

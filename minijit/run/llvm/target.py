@@ -10,6 +10,7 @@ level, in this process.  So a test asks what others, with less than this one, wo
 import ctypes
 import functools
 import os
+import threading
 from contextlib import contextmanager
 
 from ...compile.schedule.machine import levels
@@ -50,6 +51,8 @@ def mend(ffi):
     lock = Lock(ffi.lib._lock._lock)
 
     def call(function, *args):
+        if helper.machines is not None:
+            return function._cfn(*args)  # The one it helps has the lock.
         with lock:
             return function._cfn(*args)
 
@@ -178,8 +181,28 @@ def target_machine(how="thorough"):
     return target.create_target_machine(cpu=cpu, features=features, **options)
 
 
-# The ones that compile; the others, one for each engine, only load.
-shared_machine = functools.cache(target_machine)
+class Helper(threading.local):
+    """What a thread knows that LLVM works in for another one: see `at_once`.
+
+    Attributes:
+      machines: {a key of `machine_options`: its target machine}; of all others, None.
+    """
+
+    machines = None
+
+
+helper = Helper()
+# The machines of all other threads, and of helpers there have been, for the next ones.
+machines_of_all: dict = {}
+machines_of_helpers: list = []
+
+
+def shared_machine(how="thorough"):
+    """The one that compiles in this thread; others, one for each engine, only load."""
+    machines = machines_of_all if helper.machines is None else helper.machines
+    if how not in machines:
+        machines[how] = target_machine(how)
+    return machines[how]
 
 # What LLVM leaves out of its passes and of its work for machine code, for us: {option:
 # its value then, and later}.
@@ -211,7 +234,7 @@ def leaving_out(options):
     Should Ctrl-C come before they are as they were, so they are after the next module.
     """
     llvm = binding()
-    if llvm.llvm_version_info[0] not in VERSIONS:
+    if llvm.llvm_version_info[0] not in VERSIONS or helper.machines is not None:
         yield
         return
     with Lock(llvm.ffi.lib._lock._lock):
@@ -222,6 +245,41 @@ def leaving_out(options):
         finally:
             for name, (_, value) in options.items():
                 llvm.set_option("minijit", f"-{name}={value}")
+
+
+def at_once(function, jobs, threads):
+    """What a function that LLVM works in makes of each job, in so many threads.
+
+    What LLVM does in one context concerns no other one, and llvmlite has its lock for
+    those who do not know that: this thread takes it, and waits.  Whoever interrupts
+    it leaves the helpers to end by themselves, with machines that nobody else has.
+    """
+    threads = min(threads, len(jobs))
+    if threads < 2:
+        return [function(*job) for job in jobs]
+    todo, made, failed = enumerate(jobs), {}, []
+    spare = machines_of_helpers
+    machines = [spare.pop() if spare else {} for _ in range(threads)]
+
+    def work(mine):
+        helper.machines = mine
+        try:
+            for k, job in todo:
+                made[k] = function(*job)
+        except Exception as error:
+            failed.append(error)
+
+    options = {name: of for some in left_out.values() for name, of in some.items()}
+    with leaving_out(options):
+        helpers = [threading.Thread(target=work, args=(mine,)) for mine in machines]
+        for each in helpers:
+            each.start()
+        for each in helpers:
+            each.join()
+    spare.extend(machines)
+    for error in failed:
+        raise error
+    return [made[k] for k in range(len(jobs))]
 
 
 def object_file(module, how):

@@ -14,6 +14,10 @@ BRIEF = 1_000
 # Loops that are a smaller part of a kernel's steps do without LLVM's passes: all other
 # loops being vectors of ours, these would take longer than all the rest.
 SELDOM = 250
+# How long LLVM takes for a text's character, by way, in about 0.6 microseconds; and the
+# shortest text, of some five milliseconds, that is worth two modules.
+WAYS = dict(brief=1, vectors=1, thorough=3)
+PARTED = 10_000
 
 
 def by_way(kernels):
@@ -25,6 +29,25 @@ def by_way(kernels):
         way = "brief" if brief else "vectors" if kernel.vectors else "thorough"
         found.setdefault(way, []).append(kernel)
     return found
+
+
+def in_modules(kernels):
+    """Pairs (a key of `pass_options`, kernels): modules, what takes longest first.
+
+    They are compiled side by side: much text of one way becomes two of them.
+    """
+    found = []
+    for way, some in by_way(kernels).items():
+        parts = ([], []) if text_in(some) > PARTED else ([],)
+        for kernel in sorted(some, key=lambda kernel: -len(kernel.text)):
+            min(parts, key=text_in).append(kernel)
+        found += [(way, part) for part in parts if part]
+    return sorted(found, key=lambda module: -text_in(module[1]) * WAYS[module[0]])
+
+
+def text_in(kernels):
+    """How long the text of some kernels is."""
+    return sum(len(kernel.text) for kernel in kernels)
 
 
 def steps_of(body):
