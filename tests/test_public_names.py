@@ -45,3 +45,4 @@ def test_a_function_with_two_public_names_is_one_function():
     assert tree.map is tree_util.tree_map is minijit.tree_map
     checkpoint = minijit.checkpoint
     assert minijit.remat is checkpoint and ad_checkpoint.checkpoint is checkpoint
+    assert "Example:" in checkpoint.__doc__  # Its own, whichever name is asked first.

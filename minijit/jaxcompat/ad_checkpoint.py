@@ -1,7 +1,7 @@
 """Checkpointing under the names of `jax.ad_checkpoint`."""
 
+from .. import checkpoint as checkpoint, remat as remat
 from ..trace.api import calls
-from ..transform.remat.checkpoint import checkpoint as checkpoint, remat as remat
 from ..transform.remat.policies import (
     Offloadable as Offloadable, Recompute as Recompute, Saveable as Saveable,
     checkpoint_name as checkpoint_name, checkpoint_policies as checkpoint_policies,
