@@ -125,17 +125,9 @@ class AbstractMesh:
     def shape(self):
         return OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
 
-    @property
-    def shape_tuple(self):
-        return tuple(self.shape.items())
-
-    @property
-    def size(self):
-        return int(np.prod(self.axis_sizes, dtype=int))
-
-    @property
-    def empty(self):
-        return not self.axis_names
+    shape_tuple = property(lambda self: tuple(self.shape.items()))
+    size = property(lambda self: int(np.prod(self.axis_sizes, dtype=int)))
+    empty = property(lambda self: not self.axis_names)
 
     def axes_of(self, kind):
         """The names of the axes of one `AxisType`."""
@@ -195,10 +187,7 @@ class Mesh(AbstractMesh):
     def device_ids(self):
         return np.vectorize(lambda device: device.id, otypes=[int])(self.devices)
 
-    @property
-    def local_devices(self):
-        return list(self.devices.flat)
-
+    local_devices = property(lambda self: list(self.devices.flat))
     local_mesh = property(lambda self: self)
     is_multi_process = False
 

@@ -79,9 +79,7 @@ class UnionValue(OpaqueValue):
         values = self.cases[k]
         return list(map(zeros, self.aval.cases[k]) if values is None else values)
 
-    @property
-    def is_zero(self):
-        return all(values is None for values in self.cases)
+    is_zero = property(lambda self: all(values is None for values in self.cases))
 
     @property
     def nbytes(self):
@@ -107,10 +105,5 @@ class TapeValue(OpaqueValue):
     def __len__(self):
         return 0 if self.is_zero else len(self.items)
 
-    @property
-    def is_zero(self):
-        return self.items is None
-
-    @property
-    def nbytes(self):
-        return sum(value_nbytes(x) for x in self.items or ())
+    is_zero = property(lambda self: self.items is None)
+    nbytes = property(lambda self: sum(value_nbytes(x) for x in self.items or ()))

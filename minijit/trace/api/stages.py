@@ -54,13 +54,8 @@ class ShapeDtypeStruct:
         aval = aval_of_leaf(x)
         return cls(aval.shape, aval.dtype, aval.weak_type)
 
-    @property
-    def ndim(self):
-        return len(self.shape)
-
-    @property
-    def size(self):
-        return math.prod(self.shape)
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: math.prod(self.shape))
 
     def __len__(self):
         if not self.shape:
@@ -116,9 +111,7 @@ class Lowered:
         avals = self.jaxpr.out_avals[: self.out_tree.num_leaves]
         return self.out_tree.unflatten(infos_of(avals))
 
-    @property
-    def fun_name(self):
-        return self.entry.name
+    fun_name = property(lambda self: self.entry.name)
 
     def __repr__(self):
         return f"Lowered: {signature_text(self)}\n{self.as_text()}"

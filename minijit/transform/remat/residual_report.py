@@ -56,13 +56,8 @@ class Residual:
 class Residuals(list):
     """A list of `Residual`s that prints one a line, and the sum of their bytes."""
 
-    @property
-    def nbytes(self):
-        return sum(r.nbytes for r in self)
-
-    @property
-    def nbytes_per_step(self):
-        return sum(r.nbytes_per_step for r in self)
+    nbytes = property(lambda self: sum(r.nbytes for r in self))
+    nbytes_per_step = property(lambda self: sum(r.nbytes_per_step for r in self))
 
     def __repr__(self):
         total = held_text(self.nbytes, self.nbytes_per_step)
