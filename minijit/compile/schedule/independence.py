@@ -48,13 +48,16 @@ def handed_on(body):
 # chapter 24
 def shared_buffer(axis, body, own=None, again=False):
     """An array of which a step may touch what another one stores; or None."""
-    stores, loads = stores_in(body), loads_of(body)
+    stores = stores_in(body)
+    uses = (*stores, *loads_of(body))
+    if own is None:
+        # An array of the kernel's own whose indices are without the axis is one step's.
+        with_axis = {u.buffer for u in uses if any(axis in i.free for i in u.index)}
+        own = {u.buffer for u in uses if u.buffer.space == "cache"} - with_axis
     for buffer in dict.fromkeys(s.buffer for s in stores):
-        places = [p for p in (*stores, *loads) if p.buffer is buffer]
-        alone = not any(axis in i.free for p in places for i in p.index)
-        alone = alone and buffer.space == "cache"
-        if alone if own is None else buffer in own:
+        if buffer in own:
             continue
+        places = [u for u in uses if u.buffer is buffer]
         only_stored = all(isinstance(p, Store) and not p.combine for p in places)
         if not shared_dims([(p, axis) for p in places], again and only_stored):
             return buffer

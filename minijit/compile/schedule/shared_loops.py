@@ -283,17 +283,19 @@ def shared_axes(a, b):
 
 def within_steps(a, b, shared):
     """Whether each step of shared loops overwrites only what the same step used."""
+    overwritten = a.buffers & b.stores.keys()
     return all(
-        shared
-        and all(
-            any(
-                {index[d] for index in a.places(buffer)} == {i}
-                and {index[d] for index in b.places(buffer)} == {j}
-                for d in range(len(buffer.shape))
-            )
-            for i, j in shared.items()
-        )
-        for buffer in a.buffers & b.stores.keys()
+        shared and all(at_one_place(a, b, buffer, *pair) for pair in shared.items())
+        for buffer in overwritten
+    )
+
+
+def at_one_place(a, b, buffer, i, j):
+    """Whether two axes stand at one place of the index, wherever a buffer is used."""
+    return any(
+        {index[d] for index in a.places(buffer)} == {i}
+        and {index[d] for index in b.places(buffer)} == {j}
+        for d in range(len(buffer.shape))
     )
 
 
