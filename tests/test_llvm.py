@@ -195,7 +195,7 @@ def test_float16s_are_vectors_of_16_bits():
 
 
 @pytest.mark.parametrize("name", ["max", "min"])
-def test_single_float16s_are_compared_by_their_bits(name):
+def test_the_larger_and_the_smaller_of_two_float16s(name):
     half = np.dtype("float16")
     bits = np.uint16([0, 1, 0x3FF, 0x3C00, 0x7BFF, 0x7C00, 0x7C01, 0x7E00, 0x7FFF])
     special = np.concatenate([bits, bits | 0x8000]).view(half)
@@ -212,7 +212,6 @@ def test_single_float16s_are_compared_by_their_bits(name):
     zeros = (x == 0) & (y == 0)
     signs = sign(np.signbit(x), np.signbit(y))
     assert np.array_equal(np.signbit(found)[zeros], signs[zeros])
-    assert f"llvm.s{name}.i16" in ir(f, *args)
 
 
 def test_next_numbers():

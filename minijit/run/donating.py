@@ -25,8 +25,7 @@ from ..trace.array import ArrayImpl
 from ..trace.base.config import config
 from ..trace.jit.donation import donors
 from .executable import Executable, compile_plain, compile_python
-from .loading import watchers
-from .values import Block, owns_memory, to_array, unboxed
+from .values import Block, owns_memory, to_array
 
 # Without the lock of the interpreter nobody can count references.
 HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -164,9 +163,8 @@ class Donating(Executable):
                 leaves[i].delete()
             array, arrays[i] = arrays[i], None
             arrays[i] = owned([array])
-        run = next(filter(None, (watch(self) for watch in watchers)), self.run)
         with writable([arrays[i] for i, _ in self.pairs]):
-            return list(map(unboxed, run(*arrays), self.out_avals))
+            return self.results(arrays)
 
 
 def donated_lines(entry, executable, names, leaves):

@@ -42,7 +42,10 @@ class Executable:
     def __call__(self, *leaves):
         if (there := self.at(leaves)) is not self:
             return there(*leaves)
-        arrays = map(to_array, leaves, self.in_avals)
+        return self.results(map(to_array, leaves, self.in_avals))
+
+    def results(self, arrays):
+        """What it makes of NumPy arrays."""
         run = next(filter(None, (watch(self) for watch in watchers)), self.run)
         return list(map(unboxed, run(*arrays), self.out_avals))
 

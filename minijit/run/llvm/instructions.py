@@ -12,11 +12,11 @@ function of the module.
 import numpy as np
 
 from ...compile.loops.expressions import Const
-from ...compile.loops.scalars import BOOL, UINT16, dtype_bounds
+from ...compile.loops.scalars import BOOL, dtype_bounds
 from .text import instructions
 from .types import kind_of, register_type
 
-FLOAT16, FLOAT32, FLOAT64 = map(np.dtype, ("float16", "float32", "float64"))
+FLOAT32, FLOAT64 = map(np.dtype, ("float32", "float64"))
 
 
 def on_integers(signed, unsigned=None):
@@ -111,36 +111,12 @@ def intrinsic(word, last=()):
 
 
 def extreme(words):
-    """The row of `max` or `min`: of bools, `or` or `and`; of two float16 that were
-    loaded, by their bits.
-
-    LLVM sees that nothing is lost if those are compared as what they are.  But then it
-    converts them by itself, each after the one before has come to its end.
-    """
+    """The row of `max` or `min`: of bools, `or` or `and`."""
     plain = intrinsic(words)
 
     def row(writer, name, expr, values):
-        if expr.dtype == BOOL:
-            return instructions[words["b"]](writer, name, expr, values)
-        bits = [writer.halves.get((FLOAT16, value)) for value in values]
-        if None in bits or writer.type(UINT16) != "i16":
-            return plain(writer, name, expr, values)
-
-        def turned(bits):
-            """In the order of the floats as integers, and back."""
-            sign = writer.do(f"ashr i16 {bits}, 15")
-            mask = writer.do(f"and i16 {sign}, {0x7FFF}")
-            return writer.do(f"xor i16 {bits}, {mask}")
-
-        def is_nan(bits):
-            size = writer.do(f"and i16 {bits}, {0x7FFF}")
-            return writer.do(f"icmp ugt i16 {size}, {0x7C00}")
-
-        typed = [("i16", turned(b)) for b in bits]
-        best = turned(writer.invoke(f"llvm.{words['i']}.i16", "i16", *typed))
-        none = writer.do(f"or i1 {', '.join(map(is_nan, bits))}")
-        best = writer.do(f"select i1 {none}, i16 {0x7E00}, i16 {best}")
-        return writer.decode(FLOAT16, best)
+        chosen = instructions[words["b"]] if expr.dtype == BOOL else plain
+        return chosen(writer, name, expr, values)
 
     return row
 

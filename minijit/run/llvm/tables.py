@@ -17,8 +17,8 @@ import weakref
 import numpy as np
 
 from ...compile.loops.scalars import INDEX, storage_dtype
-from ...transform.control_flow.unions_and_tapes import Tape, TapeValue, Union
-from ..python.table_values import TableItems, TableValues, decoder, encode
+from ...transform.control_flow.unions_and_tapes import Tape, Union
+from ..python.table_values import decoder, encode
 from .calls import lock_declarations
 
 # A table gets twice its memory; if there is none, MemoryError is what Python raises.
@@ -181,12 +181,6 @@ def column_types(aval):
     return ((aval.shape, storage_dtype(aval.dtype)),)
 
 
-def own_tables(value):
-    """The `Tables` that a value is all of, or None."""
-    inside = value.items if isinstance(value, TapeValue) else value.cases
-    return getattr(inside, "tables", None)
-
-
 class TableLauncher:
     """Calls the function of a region that takes or gives tapes and unions.
 
@@ -201,22 +195,12 @@ class TableLauncher:
     def __call__(self, *arrays):
         given, kept = list(arrays), []
         for i, aval in self.taken:
-            value = arrays[i][()]
-            tables = own_tables(value)
-            if tables is None:
-                columns = encode(aval, [value])
-                pairs = [(c.ctypes.data, len(c)) for c in columns]
-                given[i] = np.array(pairs, np.int64)
-                kept.append(columns)
-            else:
-                given[i] = tables.header
+            columns = encode(aval, [arrays[i][()]])
+            given[i] = np.array([(c.ctypes.data, len(c)) for c in columns], np.int64)
+            kept.append(columns)
         made = [Tables(count) for _, _, count in self.made]
         for (i, _, _), tables in zip(self.made, made, strict=True):
             given[i] = tables.header
         self.function(*given)
         for (i, aval, _), tables in zip(self.made, made, strict=True):
-            value = decoder(aval, tables.columns(aval))(0)
-            inside = value.items if isinstance(value, TapeValue) else value.cases
-            if isinstance(inside, (TableItems, TableValues)):
-                inside.tables = tables
-            arrays[i][()] = value
+            arrays[i][()] = decoder(aval, tables.columns(aval))(0)
