@@ -12,11 +12,14 @@ import minijit.numpy as jnp
 from minijit.compile.decisions import decisions_about
 from minijit.compile.loops.expressions import Op
 from minijit.compile.loops.graphs import postorder
-from minijit.compile.loops.statements import For, Store, expressions, statements
+from minijit.compile.loops.statements import (
+    For, Step, Store, expressions, statements,
+)
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.machine import Machine
 from minijit.compile.schedule.place import place
 from minijit.compile.schedule.placing_rules import arrange
+from minijit.compile.simplify.folding import simplify
 
 pytestmark = pytest.mark.chapter(24)
 rng = np.random.default_rng(0)
@@ -278,3 +281,13 @@ def test_compiled(backend):
     for given, function in ((11, f), (7, g)):
         found = mj.jit(function, backend=backend)(x, given)
         alike(found, f(x, 11), rtol=1e-5)
+
+
+def test_totals_that_several_ranges_of_one_step_need_are_computed_once():
+    """The five largest, one after the other: the first was found five times, and there
+    were fifteen totals in all."""
+    x = floats(30, 400)
+    program = lower(simplify(mj.make_jaxpr(lambda x: mj.lax.top_k(x, 5)[0])(x)))
+    placed = statements(place(arrange(program.kernels[0].body)))
+    assert sum(isinstance(stmt, Step) for stmt in placed) == 5
+    alike(mj.jit(lambda x: mj.lax.top_k(x, 5)[0])(x), -np.sort(-x, 1)[:, :5], rtol=0)

@@ -30,7 +30,7 @@ class Stmt:
 
     @property
     def single(self):
-        """Whether it is a loop of one step: what is in it may as well stay there."""
+        """Whether it is one step that waits for all before it, as its needs do."""
         return False
 
     def uses(self):
@@ -77,7 +77,7 @@ class For(Stmt):
 
     @property
     def single(self):
-        return self.axis.extent == 1
+        return self.axis.extent == 1 and self.axis.kind == "serial"
 
     def uses(self):
         return self.axis.lengths()
