@@ -843,8 +843,9 @@ numpy_cases |= {
         case(np.float32([0, 1, 2]), F(1), trim_leading_zeros=True, dynamic=False)],
     "polydiv": [case(F(5, low=1), F(2, low=1)), case(Z(3, low=1), Z(3, low=1))],
     "polyint": [case(F(3)), case(F(3), 2), case(Z(3), 2, k=F(2)), case(F(3), 0)],
-    "polyfit": [case(F(6, seed=1), F(6), 2, tolerance=1e-3), case(F(6, seed=1), F(6, 2),
-        1, w=F(6, low=1, seed=2), tolerance=1e-3)],
+    "polyfit": [case(F(7, seed=1), F(7), 2, w=F(7, low=1, seed=2), cov=True,
+        tolerance=1e-3), case(F(6, seed=1), F(6), 2, tolerance=1e-3),
+        case(F(6, seed=1), F(6, 2), 1, w=F(6, low=1, seed=2), tolerance=1e-3)],
     "roots": [case(np.float32([1, -6, 11, -6]), dynamic=False),
         case(np.float32([0, 2, 4]), dynamic=False),
         case(np.float32([0, 2, 3, 1]), strip_zeros=False)],
@@ -1020,6 +1021,7 @@ lax_cases |= {
         case(Z(2), np.dtype("uint8")), case(data((2, 4), "uint8"), np.dtype("int32"))],
 }  # fmt: skip
 lax_cases |= {name: lax_binary("fic") for name in "add sub mul".split()}
+lax_cases["mul"].insert(1, case(F(3), F(3, seed=1), out_dtype=np.float16))
 lax_cases |= {n: lax_binary("fib") for n in "max min eq ne lt le gt ge".split()}
 lax_cases |= {f"bitwise_{name}": lax_binary("ib") for name in "and or xor".split()}
 lax_zero = case(np.array([5, -5, 0], np.int32), np.zeros(3, np.int32))
@@ -1110,10 +1112,10 @@ lax_cases |= {
         case(F(3, 4), F(2, 2, seed=1), (np.array(9), np.array(0)))],
     "dynamic_update_slice_in_dim": [case(F(5), F(2, seed=1), np.array(1), 0)],
     "dynamic_update_index_in_dim": [case(F(3, 2), F(2, seed=1), np.array(1), 0)],
-    "pad": [case(F(3), F(), [(1, 2, 0)]), case(F(2, 3), F(), [(0, 1, 2), (-1, 0, 1)]),
-        case(Z(4), 7, [(-1, -2, 0)]), case(F(0), F(), [(1, 1, 5)]),
+    "pad": [case(F(3), F(), [(1, 2, 0)]), case(Z(4), 7, [(-1, -2, 0)]),
         *(case(Z(3), 0, [(low, high, 1)]) for low in range(-7, 8) for high in
-          (-6, -3, -1, 0, 2) if low + high >= -5)],
+          (-6, -3, -1, 0, 2) if low + high >= -5), case(F(0), F(), [(1, 1, 5)]),
+        case(F(2, 3), F(), [(0, 1, 2), (-1, 0, 1)])],
     "concatenate": [case([F(2, 3), F(1, 3)], 0), case((Z(2), Z(0), Z(1)), 0),
         case([F(2, 1), F(2, 2)], 1)],
     "stack": [case([F(2), F(2)], axis=0)], "unstack": [case(F(2, 3), axis=1)],
@@ -1133,7 +1135,8 @@ lax_cases |= {
         case(Z(2, 3), Z(3), (((1,), (0,)), ((), ()))),
         case(data((2, 3), "bfloat16"), data((3, 2), "bfloat16"),
         (((1,), (0,)), ((), ())), preferred_element_type=np.dtype("float32")),
-        case(F(2, 0), F(0, 3), (((1,), (0,)), ((), ())))],
+        case(F(2, 0), F(0, 3), (((1,), (0,)), ((), ()))),
+        case(F(4, 3), F(2, 3), (((1,), (1,)), ((), ())))],
     "conv": [case(F(2, 3, 6), F(4, 3, 2, seed=1), (1,), "VALID"),
         case(F(2, 3, 7), F(4, 3, 2, seed=1), (2,), "VALID"),
         case(F(1, 1, 5), F(1, 1, 3, seed=1), (1,), "SAME")],
@@ -1147,7 +1150,8 @@ lax_cases |= {
         (1,), (1,))],
     "conv_general_dilated_patches": [case(F(1, 2, 5), (2,), (1,), "VALID")],
     "conv_general_dilated_local": [case(F(1, 2, 5), F(3, 4, 4, seed=1), (1,), "VALID",
-        (2,))],
+        (2,)), case(F(2, 6, 5, 2), F(2, 5, 12, 3, seed=1), (2, 1), [(0, 0), (1, 0)],
+        (3, 2), None, None, ("NHWC", "HWIO", "NHWC"))],
     "mulhi": [case(data(9, d, -2e9, 4e9), data(9, d, -2e9, 4e9, seed=1)) for d in
         ("int32", "uint32")],
     "broadcast_like": [case(F(3), F(2, 3))], "empty": [case((2, 3), np.float32)],

@@ -198,12 +198,15 @@ linalg_cases = {
     "schur": [case(spd[0], jax="any signs")],
     "svd": [case(wide, full_matrices=False, jax="any signs"),
             case(wide, compute_uv=False)],
-    "symmetric_product": [case(F(3, 4), spd[0, :3, :3], symmetrize_output=True)],
+    "symmetric_product": [
+        case(F(3, 4), spd[0, :3, :3], symmetrize_output=True),
+        case(F(2, 3, 4), spd[:, :3, :3], alpha=2.0, beta=0.5, symmetrize_output=True),
+    ],
     "triangular_solve": [
         case(low, F(2, 4, 3), left_side=True, lower=True),
         case(low, F(2, 3, 4), lower=True, transpose_a=True, unit_diagonal=True),
     ],
-    "tridiagonal": [case(spd)],
+    "tridiagonal": [case(spd), case(spd[0], lower=False)],
     "tridiagonal_solve": [case(F(2, 5), F(2, 5) + 6, F(2, 5), F(2, 5, 3))],
 }
 
@@ -214,11 +217,16 @@ twice, bent = lambda x: 2 * x, lambda x: x * x + 1
 yes, second = np.array(True), np.array(1, np.int32)
 turn = [(0, 1), (1, 2), (2, 0)]
 of_axis = "all_gather pmax pmean pmin psum"
+contracted, for_each_row = (OfLax("RaggedDotDimensionNumbers", numbers) for numbers in [
+    ((((1,), (1,)), ((0,), (0,))), (1,), ()),
+    ((((3,), (3,)), ((1,), (2,))), (2,), (0,)),
+])
 program_cases = {
     "associative_scan": [
         *(case(lambda x, y: x * y, F(3, 4), axis=1), case(OfLax("add"), F(1))),
         case(OfLax("max"), F(5, 2), reverse=True),
     ],
+    "composite": [case(twice, "my.scale", 1, then=(F(3),))],
     "cond": [case(yes, twice, bent, F(3)), case(~yes, bent, twice, F(0))],
     "custom_linear_solve": [
         case(lambda x: 2 * x, F(3), lambda f, b: b / 2, symmetric=True),
@@ -237,6 +245,10 @@ program_cases = {
     "optimization_barrier": [case((F(3), [Z(2), F()]))],
     "platform_dependent": [
         *(case(F(3), default=bent), case(F(3), default=twice, cpu=bent)),
+    ],
+    "ragged_dot_general": [
+        case(F(2, 5, 3), F(2, 5, 4), np.array([[1, 3], [2, 2]]), contracted),
+        case(F(3, 2, 5, 4), F(2, 6, 2, 4), Z(2, 3, 2, low=0), for_each_row),
     ],
     "scan": [
         *(case(grow, F(), F(4)), case(grow, F(2), F(3, 2), reverse=True, unroll=2)),
@@ -338,10 +350,8 @@ no_cases = {
         **{name: "a row in [function_cases]" for name in lax_cases},
         "axis_index": "a lane's number [test_batching]",
         "axis_size": "a number [test_batching]",
-        "composite": "of a function comes a function [test_lax_functions]",
         "dtype": "of types [test_lax_functions]",
         "pcast": "of a mesh [test_libraries_meet]",
-        "ragged_dot_general": "with numbers of axes [test_lax_functions]",
         "rng_bit_generator": "with states of two lengths [test_random]",
         "rng_uniform": "other numbers each time [test_random]",
         "with_sharding_constraint": "of devices [test_placement]",
