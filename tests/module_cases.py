@@ -212,9 +212,39 @@ linalg_cases = {
 
 # ---- lax: functions that take functions, and those of an axis with a name
 
-grow = lambda c, x: (c * 0.5 + x, c * x)
+x, xs = np.float32([0.5, -1.5, 2]), np.arange(12, dtype=np.float32).reshape(4, 3) / 10
+counts, four = np.array([3, 0, 2, 5], np.int32), np.array(4, np.int32)
 twice, bent = lambda x: 2 * x, lambda x: x * x + 1
-yes, second = np.array(True), np.array(1, np.int32)
+grow = lambda c, x: (c * 0.5 + x, {"sum": c + x, "first": x[0]})
+kept = lambda f: lambda c, x: (f(c, x), c)
+add_row = kept(lambda c, x: c + x.sum())
+yes, no, second = np.array(True), np.array(False), np.array(1, np.int32)
+three = [lambda x: x + 1, lambda x: x * 2.0, lambda x: -x]
+by_steps = lambda i, total: total + i * x
+recurrence = lambda f, g: (f[0] * g[0], g[0] * f[1] + g[1])
+
+
+def collatz(lax):
+    """Two numbers carried: how many steps, and where it is."""
+
+    def step(state):
+        i, n = state
+        return i + 1, lax.cond(n % 2 == 0, lambda n: n // 2, lambda n: 3 * n + 1, n)
+
+    return step
+
+
+def nested(lax):
+    def body(c, x):
+        grown = lax.while_loop(lambda c: c.sum() < 4.0, lambda c: c * 2 + 1, c)
+        c = lax.cond(x[0] > 0.5, lambda: grown * x, lambda: c + x)
+        return c, lax.fori_loop(0, 3, lambda i, y: y + i * x, c)
+
+    return body
+
+
+in_twos = lambda state: state[1] > 1
+small = lambda i, c: c + i.astype(np.float32)
 turn = [(0, 1), (1, 2), (2, 0)]
 of_axis = "all_gather pmax pmean pmin psum"
 contracted, for_each_row = (OfLax("RaggedDotDimensionNumbers", numbers) for numbers in [
@@ -223,11 +253,21 @@ contracted, for_each_row = (OfLax("RaggedDotDimensionNumbers", numbers) for numb
 ])
 program_cases = {
     "associative_scan": [
-        *(case(lambda x, y: x * y, F(3, 4), axis=1), case(OfLax("add"), F(1))),
-        case(OfLax("max"), F(5, 2), reverse=True),
+        *(case(OfLax("add"), xs), case(OfLax("mul"), xs, reverse=True)),
+        *(case(OfLax("max"), xs, axis=1), case(OfLax("add"), xs, axis=-1)),
+        *(case(OfLax("add"), counts), case(recurrence, (xs, xs + 1))),
+        case(OfLax("add"), xs[:1]),
     ],
     "composite": [case(twice, "my.scale", 1, then=(F(3),))],
-    "cond": [case(yes, twice, bent, F(3)), case(~yes, bent, twice, F(0))],
+    "cond": [
+        *(case(yes, *three[:2], x), case(no, *three[:2], x)),
+        case(no, lambda x, y: x + y, lambda x, y: x * y, x, x + 1),
+        *(case(yes, lambda: x + 1, lambda: x * 2), case(no, twice, bent, F(0))),
+        *(case(yes, x, twice, x * 3, bent), case(no, *three[:2], operand=x)),
+        *(case(four, *three[:2], x), case(np.float32(0) * F(), *three[:2], x)),
+        case(yes, lambda y: 1.0, lambda y: y, F()),
+        case(yes, lambda: 1.0, lambda: 2.0),
+    ],
     "custom_linear_solve": [
         case(lambda x: 2 * x, F(3), lambda f, b: b / 2, symmetric=True),
     ],
@@ -238,10 +278,18 @@ program_cases = {
         *(case(F(2, 4), "RFFT", (2, 4)), case(C(2, 3), "IRFFT", (4,))),
         *(case(C(2, 4), kind, (4,)) for kind in ("FFT", "IFFT")),
     ],
-    "fori_loop": [case(0, 3, lambda i, x: x * x * 0.1 + i, F(3)),
-                  case(2, 2, lambda i, x: x * i, F(3)),
-                  case(-1, second, lambda i, x: x - i, F(2))],
-    "map": [case(bent, F(3, 2)), case(bent, F(5), batch_size=2), case(twice, F(1, 0))],
+    "fori_loop": [
+        *(case(0, 4, by_steps, x), case(0, four, by_steps, x)),
+        *(case(0, Weak(4), by_steps, x), case(3, 1, by_steps, x)),
+        *(case(-2, 2, by_steps, x), case(-1, second, lambda i, x: x - i, F(2))),
+        case(0, 5, lambda i, c: c * x, x, unroll=2),
+        case(np.int8(0), four.astype(np.int8), small, x),
+    ],
+    "map": [
+        *(case(lambda x: x * x.sum(), xs, batch_size=n) for n in (None, 2, 3, 10)),
+        case(lambda a: {"n": a[1] + 1, "y": a[0] * a[1]}, (xs, counts)),
+        *(case(twice, counts), case(twice, F(1, 0))),
+    ],
     "optimization_barrier": [case((F(3), [Z(2), F()]))],
     "platform_dependent": [
         *(case(F(3), default=bent), case(F(3), default=twice, cpu=bent)),
@@ -251,16 +299,29 @@ program_cases = {
         case(F(3, 2, 5, 4), F(2, 6, 2, 4), Z(2, 3, 2, low=0), for_each_row),
     ],
     "scan": [
-        *(case(grow, F(), F(4)), case(grow, F(2), F(3, 2), reverse=True, unroll=2)),
-        *(case(lambda c, _: (c * c, c), F(2), None, length=3), case(grow, F(), F(0))),
+        *(case(grow, x, xs), case(grow, x, xs, reverse=True)),
+        *(case(grow, x, xs, unroll=n) for n in (3, True, False)),
+        *(case(grow, x, xs, _split_transpose=True), case(grow, x, xs, length=4)),
+        case(lambda c, _: (c * 2, c), x, None, length=3),
+        *(case(grow, x, xs[:0]), case(grow, x, xs[:1], unroll=4)),
+        case(lambda _, x: (None, x * 2), None, xs),
+        case(lambda c, r: (c + r[0].sum() * r[1], r[1] + 1), x, (xs, counts)),
+        *(case(add_row, 0, xs), case(kept(lambda c, x: c + 1), 0, xs)),
+        case(kept(lambda c, x: c * 2), 1.0, xs),
+        case(add_row, 0.0, xs.astype("f2")),
+        case(kept(lambda c, x: x[0] > 0.5), False, xs),
+        case(kept(lambda c, x: c + x[0]), four, xs.astype("i4")),
+        case(OfLax(nested), x, xs),
     ],
     "stop_gradient": [case(F(3)), case((Z(2), {"a": C(2)}))],
     "switch": [
-        case(second, [twice, bent, abs], F(3)),
-        *(case(np.array(i), [bent, twice], F(2)) for i in (9, -4)),
+        *(case(np.array(i, np.int32), three, x) for i in (1, 17, -4)),
+        *(case(np.array(2, np.uint8), three, x), case(5, [twice], x)),
     ],
     "while_loop": [
-        case(lambda x: x[0] < 9, lambda x: x * x + 1, F(3)),
+        case(lambda x: x[0] < 9, bent, x),
+        *(case(in_twos, OfLax(collatz), (0, n)) for n in (four + 3, Weak(7), second)),
+        case(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + x[0]), (0, 1)),
         case(lambda c: c[0] < 0, lambda c: (c[0] - 1, c[1] * 2), (second, F(2))),
     ],
     **{f: [case(F(3, 2), "i", over="i"), case(Z(1), "i", over="i")]

@@ -1,18 +1,18 @@
-"""Control flow against JAX's: values, types, weak types, derivatives, jaxprs, errors.
+"""Control flow against JAX's: jaxprs, errors, weak types, and loops run by Python.
 
-Every program is a function of a library (`lib.lax`, `lib.numpy`), and runs in both: in
-jax all programs together, in one that is compiled once for values, for derivatives and
-for lanes.
+The programs are those of `module_cases`; `test_every_function` has their values, slopes
+and lanes.
 """
 
 import itertools
-from functools import cache, partial
+from functools import partial  # noqa: F401  Lines below use it.
 from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import alike
-from referee import kept, together
+from module_cases import program_cases
+from referee import kept
+from test_every_function import asked
 
 import minijit as mj
 
@@ -30,53 +30,8 @@ def scans(lib, c, xs, **options):
     return lib.lax.scan(body, c, xs, **options)
 
 
-def collatz(lib, n):
-    """Two numbers carried: how many steps, and where it is."""
-    lax = lib.lax
-
-    def step(state):
-        i, n = state
-        return i + 1, lax.cond(n % 2 == 0, lambda n: n // 2, lambda n: 3 * n + 1, n)
-
-    return lax.while_loop(lambda state: state[1] > 1, step, (0, n))
-
-
-def nested(lib, c, xs):
-    lax = lib.lax
-
-    def body(c, x):
-        grown = lax.while_loop(lambda c: lib.numpy.sum(c) < 4.0, lambda c: c * 2 + 1, c)
-        c = lax.cond(x[0] > 0.5, lambda: grown * x, lambda: c + x)
-        return c, lax.fori_loop(0, 3, lambda i, y: y + i * x, c)
-
-    return lax.scan(body, c, xs)
-
-
-def carried(lib, xs, init, combine=lambda c, x: c + x.sum()):
-    """A scan whose carry starts as a Python number."""
-    return lib.lax.scan(lambda c, x: (combine(c, x), c), init, xs)
-
-
-def switched(lib, i, x):
-    branches = [lambda x: x + 1, lambda x: x * 2.0, lambda x: -x]
-    return lib.lax.switch(i, branches, x)
-
-
-def summing(lib, n, x):
-    return lib.lax.fori_loop(0, n, lambda i, total: total + i * x, 0.0 * x)
-
-
 def same_until(lib, *bounds, **options):
     return lib.lax.fori_loop(*bounds, lambda i, c: c, x, **options)
-
-
-def two_cond(lib, pred, *operands, **named):
-    return lib.lax.cond(pred, lambda x: x + 1, lambda x: x * 2, *operands, **named)
-
-
-def recurrence(lib, a, b):
-    combine = lambda f, g: (f[0] * g[0], g[0] * f[1] + g[1])
-    return lib.lax.associative_scan(combine, (a, b))
 
 
 def of_text(given, text):
@@ -90,230 +45,28 @@ def of_text(given, text):
     return program
 
 
-def read(line):
-    name, given, text = line.split("; ", 2)
-    given = [(a if "=" in a else f"{a}={a}").split("=") for a in given.split(", ")]
-    args = tuple(eval(value, globals()) for _, value in given)
-    return name, (of_text(", ".join(name for name, _ in given), text), args)
+names = "associative_scan cond fori_loop map scan switch while_loop".split()
+programs = {
+    f"{name} {k}": (name, case)
+    for name in names
+    for k, case in enumerate(program_cases[name])
+}
 
 
-# Lines of a name, the arguments, an expression; name: (program, arguments)
-programs = dict(map(read, """\
-scan; x, xs; scans(lib, x, xs)
-scan reverse; x, xs; scans(lib, x, xs, reverse=True)
-scan unroll; x, xs; scans(lib, x, xs, unroll=3)
-scan unroll all; x, xs; scans(lib, x, xs, unroll=True)
-scan no unroll; x, xs; scans(lib, x, xs, unroll=False)
-scan split transpose; x, xs; scans(lib, x, xs, _split_transpose=True)
-scan length; x, xs; scans(lib, x, xs, length=4)
-scan no xs; x; lax.scan(lambda c, _: (c * 2, c), x, None, length=3)
-scan no steps; x, xs=xs[:0]; scans(lib, x, xs)
-scan one step; x, xs=xs[:1]; scans(lib, x, xs, unroll=4)
-scan no carry; xs; lax.scan(lambda _, x: (None, x * 2), None, xs)
-scan a tuple of xs; x, n=counts; \
-    lax.scan(lambda c, r: (c + r[0].sum() * r[1], r[1] + 1), x, (xs, n))
-scan weak int carry; xs; carried(lib, xs, 0)
-scan weak int stays; xs; carried(lib, xs, 0, lambda c, x: c + 1)
-scan weak float carry; xs; carried(lib, xs, 1.0, lambda c, x: c * 2)
-scan weak float, half; xs=xs.astype(np.float16); carried(lib, xs, 0.0)
-scan weak bool carry; xs; carried(lib, xs, False, lambda c, x: x[0] > 0.5)
-scan ints; xs=xs.astype(i32); carried(lib, xs, i32(0), lambda c, x: c + x[0])
-while; n=i32(7); collatz(lib, n)
-while weak; n=7; collatz(lib, n)
-while not at all; n=i32(1); collatz(lib, n)
-while weak to strong; a=x[0]; \
-    lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + a), (0, 1))
-fori; x; summing(lib, 4, x)
-fori traced; n=i32(4), x; summing(lib, n, x)
-fori traced weak; n=4, x; summing(lib, n, x)
-fori below; x; lax.fori_loop(3, 1, lambda i, c: c + 1, x)
-fori from below zero; x; lax.fori_loop(-2, 2, lambda i, c: c + i * x, x)
-fori unroll; x; lax.fori_loop(0, 5, lambda i, c: c * x, x, unroll=2)
-fori small ints; n=np.int8(4), x; \
-    lax.fori_loop(np.int8(0), n, lambda i, c: c + i.astype(f32), x)
-cond true; x; two_cond(lib, x[0] > 0, x)
-cond false; x; two_cond(lib, x[1] > 0, x)
-cond two operands; x, y=x + 1; \
-    lax.cond(x[0] > 0, lambda x, y: x + y, lambda x, y: x * y, x, y)
-cond no operands; x; lax.cond(x[0] > 0, lambda: x + 1, lambda: x * 2)
-cond old form; a=x, b=x * 3; lax.cond(a[0] > 0, a, lambda a: a + 1, b, lambda b: b * 2)
-cond operand; x; two_cond(lib, x[0] > 0, operand=x)
-cond number; n=i32(2), x; two_cond(lib, n, x)
-cond float; n=f32(0), x; two_cond(lib, n, x)
-cond weak results; p=True, y=x[0]; lax.cond(p, lambda: 1.0, lambda: y)
-cond two weak results; p=True; lax.cond(p, lambda: 1.0, lambda: 2.0)
-switch; i=i32(1), x; switched(lib, i, x)
-switch above; i=i32(17), x; switched(lib, i, x)
-switch below; i=i32(-4), x; switched(lib, i, x)
-switch small ints; i=np.uint8(2), x; switched(lib, i, x)
-switch one; i=5, x; lax.switch(i, [lambda x: x * 2], x)
-map; xs; lax.map(lambda x: x * x.sum(), xs)
-map of trees; xs, n=counts; \
-    lax.map(lambda a: {"n": a[1] + 1, "y": a[0] * a[1]}, (xs, n))
-map in twos; xs; lax.map(lambda x: x * x.sum(), xs, batch_size=2)
-map in threes; xs; lax.map(lambda x: x * x.sum(), xs, batch_size=3)
-map in tens; xs; lax.map(lambda x: x * x.sum(), xs, batch_size=10)
-map of ints; n=counts; lax.map(lambda n: n * 2, n)
-associative_scan; xs; lax.associative_scan(jnp.add, xs)
-associative_scan backwards; xs; lax.associative_scan(jnp.multiply, xs, reverse=True)
-associative_scan axis; xs; lax.associative_scan(jnp.maximum, xs, axis=1)
-associative_scan last axis; xs; lax.associative_scan(jnp.add, xs, axis=-1)
-associative_scan of ints; n=counts; lax.associative_scan(jnp.add, n)
-associative_scan pairs; a=xs, b=xs + 1; recurrence(lib, a, b)
-associative_scan of one; xs=xs[:1]; lax.associative_scan(jnp.add, xs)
-nested; x, xs; nested(lib, x, xs)
-""".splitlines()))
+# A scan of no steps, what is no int32, and types that only tracing makes one.
+not_by_python = {"scan 8", "fori_loop 7", "scan 12", "scan 15"}
 
 
-def leaves(tree):
-    return jax.tree_util.tree_leaves(tree)
-
-
-def of(lib, args):
-    """Arguments as a library's own arrays; Python's numbers stay what they are."""
-    return [a if isinstance(a, int) else lib.numpy.asarray(a) for a in args]
-
-
-agree = partial(alike, rtol=1e-5, atol=1e-6, weak=True)
-
-
-def in_jax(name):
-    return partial(programs[name][0], jax)
-
-
-@cache
-def values_of_jax():
-    return together({name: (in_jax(name), *programs[name][1]) for name in programs})
-
-
-@pytest.mark.parametrize("name", programs)
-def test_values_and_types(name):
-    program, args = programs[name]
-    ours, theirs = (lambda *args, lib=lib: program(lib, *args) for lib in (mj, jax))
-    want = values_of_jax()[name]
-    agree(ours(*of(mj, args)), want)
-    agree(mj.jit(ours, backend="plain")(*args), want)
-    for a, b in zip(
-        mj.make_jaxpr(ours)(*args).out_avals,
-        jax.make_jaxpr(theirs)(*args).out_avals,
-        strict=True,
-    ):
-        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
-
-
-# What cannot run under `disable_jit`, in JAX neither.
-errors_of_jax = {
-    "scan no steps", "fori small ints", "scan weak int carry", "scan weak float, half"
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", [n for n in programs if n not in errors_of_jax])
-def test_under_disable_jit(name):
+@pytest.mark.parametrize("program", [p for p in programs if p not in not_by_python])
+def test_under_disable_jit(program):
     """The values are the same; some types of JAX's are not, when Python runs a loop."""
-    program, args = programs[name]
+    name, case = programs[program]
+    wanted = asked("lax", name, program_cases[name])[int(program.split()[1])]
     with mj.disable_jit():
-        got = program(mj, *of(mj, args))
-    for a, b in zip(mj.tree.leaves(got), leaves(values_of_jax()[name]), strict=True):
-        assert np.shape(a) == np.shape(b)
+        got = mj.tree.leaves(case.call(mj.lax, name))
+    for a, b in zip(got, wanted, strict=True):
+        assert np.shape(a) == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-def is_float(x):
-    return np.asarray(x).dtype.kind == "f"
-
-
-smooth = [
-    name
-    for name, (_, args) in programs.items()
-    if any(isinstance(a, np.ndarray) and is_float(a) and a.size for a in args)
-    and name
-    not in ("scan weak float, half", "scan weak int stays", "scan weak bool carry")
-]
-second_order = {"scan", "scan reverse", "fori", "cond true", "map in twos"}
-# JAX cannot reverse these.
-forward_only = {"fori traced", "fori traced weak", "nested", "fori small ints"}
-
-
-def total(lib, program, args, floats):
-    """The sum of all results, as a function of the arguments that are floats."""
-
-    def f(*values):
-        full = list(args)
-        for i, value in zip(floats, values, strict=True):
-            full[i] = value
-        out = lib.tree_util.tree_leaves(program(lib, *full))
-        return sum((y * y).sum() for y in out if y.dtype.kind == "f")
-
-    return f
-
-
-def arguments_of(name):
-    """-> (the places of the arguments that are floats, these, a tangent of each)."""
-    _, args = programs[name]
-    floats = [i for i, a in enumerate(args) if is_float(a) and np.size(a) > 1]
-    values = tuple(args[i] for i in floats)
-    tangents = (np.cos(np.arange(v.size, dtype=f32)).reshape(v.shape) for v in values)
-    return floats, values, tuple(tangents)
-
-
-def derivatives(lib, name):
-    """A function of values and tangents, to all that has to agree."""
-    program, args = programs[name]
-    f = total(lib, program, args, arguments_of(name)[0])
-
-    def found(values, tangents):
-        every = tuple(range(len(values)))
-        out = {"jvp": lib.jvp(f, values, tangents)}
-        if lib is mj or name not in forward_only:
-            out["grad"] = lib.grad(f, every)(*values)
-        if name in second_order:
-            out["hessian"] = lib.hessian(f)(*values)
-        return out
-
-    return found
-
-
-@cache
-def derivatives_of_jax():
-    return together(
-        {name: (derivatives(jax, name), *arguments_of(name)[1:]) for name in smooth}
-    )
-
-
-@pytest.mark.parametrize("name", smooth)
-def test_derivatives(name):
-    _, values, tangents = arguments_of(name)
-    got, want = derivatives(mj, name)(values, tangents), derivatives_of_jax()[name]
-    agree(got["jvp"], want["jvp"], rtol=1e-4)
-    if name in forward_only:
-        slope = sum((g * t).sum() for g, t in zip(got["grad"], tangents, strict=True))
-        np.testing.assert_allclose(slope, want["jvp"][1], rtol=1e-4)
-        return
-    agree(got["grad"], want["grad"], rtol=1e-4)
-    if name in second_order:
-        agree(got["hessian"], want["hessian"], rtol=1e-3)
-
-
-def lanes_of(name):
-    """Two lanes of each argument, which differ."""
-    lanes = [np.stack([a, a]) for a in map(np.asarray, programs[name][1])]
-    return [
-        np.stack([a[0], (a[1] * 3 // 2 + 1 if a.dtype.kind in "iu" else a[1] * 0.7)])
-        .astype(a.dtype) if a.dtype.kind in "iuf" else np.stack([a[0], ~a[1]])
-        for a in lanes
-    ]  # fmt: skip
-
-
-@cache
-def lanes_of_jax():
-    in_lanes = {name: (jax.vmap(in_jax(name)), *lanes_of(name)) for name in programs}
-    return together(in_lanes)
-
-
-@pytest.mark.parametrize("name", programs)
-def test_under_vmap(name):
-    ours = partial(programs[name][0], mj)
-    agree(mj.vmap(ours)(*of(mj, lanes_of(name))), lanes_of_jax()[name])
 
 
 # ---- jaxprs: the same loops and branches, with the same params and types
@@ -343,15 +96,16 @@ def structure(jaxpr):
 
 
 # JAX carries the upper bound of a traced range; here the test captures it.
-carries_more = {"fori traced", "fori traced weak", "fori small ints"}
+carries_more = {"fori_loop 1", "fori_loop 2", "fori_loop 5", "fori_loop 7"}
 
 
-@pytest.mark.parametrize("name", [n for n in programs if n not in carries_more])
-def test_jaxprs_have_the_structure_of_jax_s(name):
-    program, args = programs[name]
+@pytest.mark.parametrize("program", [p for p in programs if p not in carries_more])
+def test_jaxprs_have_the_structure_of_jax_s(program):
+    name, case = programs[program]
     got, want = (
-        structure(lib.make_jaxpr(lambda *args, lib=lib: program(lib, *args))(*args))
+        structure(lib.make_jaxpr(function)(*arrays))
         for lib in (mj, jax)
+        for arrays, function in [case.traceable(lib.lax, name)]
     )
     assert got == want
 

@@ -93,13 +93,12 @@ def of_arrays(case):
 
 
 def functions(tables):
-    """(module, name, its cases): of `numpy`, which has many, the first, and of `lax`
-    the last one, too.
-    """
+    """(module, name, its cases): of `numpy` the first, of operations the last, too."""
     for path, table in tables.items():
         for name, cases in table.items():
             found = list(filter(of_arrays, cases))
-            step = {"numpy": len(found), "lax": len(found) - 1}.get(path, 1)
+            step = len(found) if path == "numpy" else 1
+            step = len(found) - 1 if path == "lax" and name in lax_cases else step
             few = found[:: max(1, step)]
             if few:
                 yield pytest.param(path, name, few, id=f"{path}.{name}")
