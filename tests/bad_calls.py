@@ -25,7 +25,6 @@ from functools import partial
 
 import module_cases
 import numpy as np
-import test_fft
 import test_linalg
 import test_scipy
 from function_cases import as_jax, find, lax_cases, numpy_cases
@@ -194,10 +193,9 @@ def method_calls():
 
 
 def library_calls():
-    """Those of the files that test linear algebra, `fft` and `scipy`, and others."""
+    """Those of the files that test linear algebra and `scipy`, and others."""
     tables = {f"scipy.{path}": cases for path, cases in test_scipy.cases.items()}
     tables["numpy.linalg"] = test_linalg.cases
-    tables["numpy.fft"] = [(name, (v3,), kwargs) for name, kwargs in test_fft.calls]
     for path, cases in tables.items():
         for name, args, kwargs in cases:
             function = find(mj, f"{path}.{name}")

@@ -1016,7 +1016,8 @@ lax_cases |= {
     "reduce_precision": [case(F(2, 3, step=0.3), 5, 10),
         case(F(2, 3, step=0.3), exponent_bits=8, mantissa_bits=7)],
     "convert_element_type": [case(F(2, 3), d) for d in every_dtype]
-        + [case(edge_values(a), b) for a in every_dtype for b in every_dtype],
+        + [case(edge_values(a), b) for a in every_dtype for b in every_dtype]
+        + [case(np.float32([127, -128, 255, 256, -129, 2**31]), b) for b in integers],
     "bitcast_convert_type": [case(F(2, 3), np.dtype("int32")),
         case(Z(2), np.dtype("uint8")), case(data((2, 4), "uint8"), np.dtype("int32"))],
 }  # fmt: skip
@@ -1123,9 +1124,12 @@ lax_cases |= {
     "tile": [case(F(2, 3), (2, 1))],
     "sort": [case(data((2, 4), d)) for d in [*floats, "int32", "bool"]]
         + [case(F(3, 2), dimension=0), case((Z(5), F(5)), num_keys=1),
-        case((Z(5), Z(5, seed=1)), num_keys=2), case(specials)],
+        case((Z(5), Z(5, seed=1)), num_keys=2), case(specials), case((edge_values("f4"),
+        Z(17)), num_keys=1), case((Z(4, 20, high=2), Z(4, 20, high=2, seed=1), Z(4, 20,
+        seed=2)), num_keys=2)],
     "sort_key_val": [case(Z(5), F(5))],
-    "top_k": [case(F(2, 5), 3), case(Z(4), 0)],
+    "top_k": [case(F(2, 5), 3), case(Z(4), 0), case(np.uint8([3, 1, 3, 2]), 3),
+        case(edge_values("f4"), 17), case(F(3, 7), 2)],
     "approx_max_k": [case(F(2, 5), 3)], "approx_min_k": [case(F(2, 5), 2)],
     "dot": [case(F(3), F(3)), case(F(2, 3), F(3, 2)), case(F(2, 3), F(3))],
     "batch_matmul": [case(F(2, 2, 3), F(2, 3, 4))],

@@ -210,6 +210,25 @@ linalg_cases = {
     "tridiagonal_solve": [case(F(2, 5), F(2, 5) + 6, F(2, 5), F(2, 5, 3))],
 }
 
+# ---- numpy.fft
+
+of_real, of_complex = F(4, 3, 5), C(4, 3, 5)
+one_axis = [{}, {"n": 4}, {"n": 7, "norm": "ortho"}, {"axis": 0, "norm": "forward"}]
+two_axes = [{}, {"axes": (0, 1), "norm": "ortho"}, {"s": (3, 6), "axes": (-2, -1)}]
+fft_cases = {
+    name: [case(of_real if name in ("rfft", "ihfft", "rfft2", "rfftn") else of_complex,
+                tolerance=1e-4, **options) for options in ways]
+    for names, ways in [
+        ("fft ifft rfft irfft hfft ihfft", one_axis),
+        ("fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn", two_axes),
+    ]
+    for name in names.split()
+} | {
+    **{f: [case(n) for n in (1, 7)] + [case(8, 0.5)] for f in ("fftfreq", "rfftfreq")},
+    **{f: [case(of_real, axes) for axes in (None, 0, (0, 2))]
+       for f in ("fftshift", "ifftshift")},
+}  # fmt: skip
+
 # ---- lax: functions that take functions, and those of an axis with a name
 
 x, xs = np.float32([0.5, -1.5, 2]), np.arange(12, dtype=np.float32).reshape(4, 3) / 10
@@ -332,10 +351,12 @@ program_cases = {
     ],
     "ppermute": [
         case(F(3, 2), "i", turn, over="i"), case(F(1), "i", [(0, 0)], over="i"),
+        case((F(3), {"n": Z(3)}), "i", turn, over="i"),
     ],
     "pshuffle": [case(F(3, 2), "i", [2, 0, 1], over="i")],
     "psum_scatter": [
         case(F(3, 3, 2), "i", over="i"), case(F(3, 6), "i", tiled=True, over="i"),
+        case(F(2, 3, 2), "i", scatter_dimension=1, over="i"),
     ],
     "pswapaxes": [case(F(3, 2, 3), "i", 1, over="i")],
 }  # fmt: skip
@@ -399,6 +420,7 @@ tables = {
     "nn.initializers": initializer_cases,
     "random": random_cases,
     "lax.linalg": linalg_cases,
+    "numpy.fft": fft_cases,
     "tree": tree_cases,
     "tree_util": tree_util_cases,
     "flatten_util": {"ravel_pytree": [case(tree), case([F(2), Z(3)])]},

@@ -44,40 +44,12 @@ def over(f, x, **options):
     return vmap(f, axis_name="i", **options)(x)
 
 
-def test_values_sent_from_lane_to_lane():
+def test_a_lane_that_nobody_sends_to_has_zeros():
     x = np.arange(4.0, dtype=np.float32) + 1
-    turn = [(i, (i + 1) % 4) for i in range(4)]
-    assert over(lambda x: lax.ppermute(x, "i", turn), x).tolist() == [4, 1, 2, 3]
     found = over(lambda x: lax.ppermute(x, "i", [(3, 0), (0, 2)]), x)
     assert found.tolist() == [4, 0, 1, 0]
-    found = over(lambda x: lax.pshuffle(x, "i", [2, 0, 3, 1]), x)
-    assert found.tolist() == [3, 1, 4, 2]
     tree = over(lambda x: lax.ppermute({"a": x, "n": 7}, "i", [(1, 0)]), x)
     assert tree["a"].tolist() == [2, 0, 0, 0] and tree["n"].tolist() == [7, 0, 0, 0]
-
-
-def test_parts_exchanged_between_lanes():
-    x = array(3, 3, 2)
-    exchange = lambda x: lax.all_to_all(x, "i", 0, 0)
-    close(over(exchange, x), x.transpose(1, 0, 2))
-    close(over(lambda x: lax.pswapaxes(x, "i", 0), x), x.transpose(1, 0, 2))
-    y = array(3, 2, 3)
-    found = over(lambda y: lax.all_to_all(y, "i", 1, 0), y)
-    close(found, y.transpose(2, 0, 1))
-    z = array(3, 6)
-    tiled = over(lambda z: lax.all_to_all(z, "i", 0, 0, tiled=True), z)
-    close(tiled, z.reshape(3, 3, 2).transpose(1, 0, 2).reshape(3, 6))
-
-
-def test_each_lane_gets_its_part_of_the_sum():
-    x = array(3, 3, 2)
-    close(over(lambda x: lax.psum_scatter(x, "i"), x), x.sum(0))
-    y = array(2, 3, 2)
-    found = over(lambda y: lax.psum_scatter(y, "i", scatter_dimension=1), y)
-    close(found, y.sum(0).T)
-    z = array(3, 6)
-    found = over(lambda z: lax.psum_scatter(z, "i", tiled=True), z)
-    close(found, z.sum(0).reshape(3, 2))
 
 
 @pytest.mark.parametrize("f, words", [

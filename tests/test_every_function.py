@@ -14,7 +14,6 @@ from pathlib import Path
 import module_cases
 import numpy as np
 import pytest
-import test_fft
 import test_linalg
 import test_scipy
 from bad_calls import all_calls
@@ -355,14 +354,12 @@ rows = {
     **{f"scipy.{name}": {case[0] for case in cases}
        for name, cases in test_scipy.cases.items()},
     "numpy.linalg": linear_algebra(),
-    "numpy.fft": {name for name, _ in test_fft.calls},
 }  # fmt: skip
 # Functions that are no functions of arrays to arrays, or have many right results: the
 # same files test each by itself.
 alone = {
     "numpy": "apply_along_axis vectorize " + " ".join(no_cases),
     "numpy.linalg": "eig matrix_rank",
-    "numpy.fft": "fftfreq rfftfreq fftshift ifftshift",
     "scipy.special": "bessel_jn lpmn lpmn_values sph_harm_y hyp2f1",
     "scipy.linalg": "schur rsf2csf cho_factor lu_factor lu_solve",
     "scipy.stats": "mode", "scipy.optimize": "minimize", "scipy.cluster.vq": "vq",

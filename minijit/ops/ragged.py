@@ -83,6 +83,11 @@ def ragged_dot_general(
     if group_offset is not None:
         raise NotImplementedError("Unimplemented group_offset support.")
     numbers, shape = ragged_dot_dimension_numbers, aval_of(lhs).shape
+    if not isinstance(numbers, RaggedDotDimensionNumbers):
+        raise TypeError(
+            "ragged_dot_dimension_numbers must be a RaggedDotDimensionNumbers, got "
+            f"{numbers!r}"
+        )
     (contract, rhs_contract), (batch, rhs_batch) = numbers.dot_dimension_numbers
     dim, rows = check_numbers(numbers, len(shape))
     check_groups(numbers, rows, shape, aval_of(rhs).shape, aval_of(group_sizes))
