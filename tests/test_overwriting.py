@@ -459,3 +459,23 @@ def test_the_checker_takes_what_is_written_over(case):
         found = (jitted := mj.jit(f, donate_argnums=0))(*map(jnp.asarray, args))
     assert not jitted.lower(*args).compile().explain().copies
     alike(found, f(*map(jnp.asarray, args)), rtol=1e-4, atol=1e-4)
+
+
+# Each at places that are known to be all of them, in their order.
+KNOWN = {
+    "over what it is made of": lambda x, i: (jnp.cumsum(x) * x).at[i].add(x),
+    "a factor, before its mean": lambda x, i: (y := x.at[i].multiply(x)) - y.mean(),
+    "its total": lambda x, i: jnp.zeros_like(x).at[i].add(x).sum(),
+    "read again, and its total": lambda x, i: jnp.zeros_like(x).at[i].max(x)[i].sum(),
+}
+
+
+@pytest.mark.parametrize("n", [3, 5000])
+@pytest.mark.parametrize("case", KNOWN)
+def test_an_element_is_read_as_it_was_or_as_it_becomes(case, n):
+    f = lambda x: KNOWN[case](x, np.arange(n))
+    x = jnp.asarray(np.random.default_rng(0).normal(size=n), jnp.float32)
+    with mj.config.override("debug_checks", True):
+        found = mj.jit(f)(x)
+    with mj.disable_jit():
+        alike(found, f(x), rtol=1e-4, atol=1e-4)

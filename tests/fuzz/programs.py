@@ -86,6 +86,8 @@ jnp.take({a}, {i}, {axis}) | {a}[..., {i}] | {a}[{i}][..., ::-1] | {a}[None]
 jnp.zeros_like({a}, shape=(9, *{a}.shape[1:])).at[jnp.arange(len({a})) % 9].add({a})
 jnp.zeros_like({a}[: len({a}) // 2 + 1]).at[jnp.arange(len({a})) // 2].add({a})
 jnp.concatenate([{a}, {a}]).at[jnp.arange(len({a})) * 2].add({a})
+({a} * {c}).at[jnp.arange(len({a}))].add({a})
+{a}.at[jnp.arange(len({a}))].multiply({a})
 jnp.repeat({a}, 2, {axis}) | jnp.tile({a}, 2) | jnp.split({a}, [{k}], {axis})[{z}]
 jnp.array_split({a}, 3, {axis})[{z}] | jnp.squeeze({a}) | jnp.diagonal({a})
 jnp.trace({a}) | jnp.tril({a}) | jnp.triu({a}, {k})

@@ -100,7 +100,8 @@ def reusable(kernel, dying):
             indices[load.buffer].add(load.index)
     pairs = {}
     for k, store in enumerate(stores):
-        if not covers(store, axes):
+        # What it reads of its result would be what it reads of the other array.
+        if not covers(store, axes) or store.buffer in indices:
             continue
         taken = [old for old, _ in pairs.values()]
         free = [b for b in indices if indices[b] == {store.index} and b not in taken]
