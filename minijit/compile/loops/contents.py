@@ -8,23 +8,41 @@
 import math
 
 from .expressions import Load, Reduce
-from .graphs import postorder
+from .graphs import postorder, recalled
 from .statements import For, Store, expressions, statements
+
+
+@recalled
+def of_kind(kind, exprs):
+    """The expressions of a kind that some are computed from: a tuple, made once."""
+    return tuple([e for e in postorder(exprs) if type(e) is kind])
+
+
+@recalled
+def used(kind, body):
+    """Those that what some statements use is computed from."""
+    return of_kind(kind, tuple(expressions(body)))
+
+
+@recalled
+def stores(body):
+    """What `stores_in` says."""
+    return tuple([stmt for stmt in statements(body) if isinstance(stmt, Store)])
 
 
 def loads_within(exprs):
     """The loads that expressions are computed from, each once."""
-    return [e for e in postorder(exprs) if type(e) is Load]
+    return [*of_kind(Load, tuple(exprs))]
 
 
 def totals_within(exprs):
     """The totals that they are computed from, those of which others are made first."""
-    return [e for e in postorder(exprs) if type(e) is Reduce]
+    return [*of_kind(Reduce, tuple(exprs))]
 
 
 def stores_in(body):
     """The stores among some statements and all those inside them."""
-    return [stmt for stmt in statements(body) if isinstance(stmt, Store)]
+    return [*stores(tuple(body))]
 
 
 def in_loops(body, axes=()):
@@ -49,12 +67,12 @@ def stored_in(body):
 
 def loads_of(body):
     """The loads in what statements use, each once."""
-    return loads_within(expressions(body))
+    return [*used(Load, tuple(body))]
 
 
 def totals_in(body):
     """The totals in what statements use, those of which others are made first."""
-    return totals_within(expressions(body))
+    return [*used(Reduce, tuple(body))]
 
 
 def only_sets(body):

@@ -32,23 +32,28 @@ class TooLong(Exception):
 @contextmanager
 def allowed(count):
     """Walks that look at more expressions than so many raise `TooLong`."""
-    token = allowance.set([count])
+    left, walks = allowance.set([count]), remember()
     try:
-        with remembered():
-            yield
+        yield
     finally:
-        allowance.reset(token)
+        walked.reset(walks)
+        allowance.reset(left)
 
 
 @contextmanager
 def remembered():
     """Walks from the same roots are made once: expressions never change."""
-    known = walked.get()
-    token = walked.set({} if known is None else known)
+    walks = remember()
     try:
         yield
     finally:
-        walked.reset(token)
+        walked.reset(walks)
+
+
+def remember():
+    """Remember walks from now on: -> what `walked.reset` takes."""
+    known = walked.get()
+    return walked.set({} if known is None else known)
 
 
 def recalled(function):
@@ -56,12 +61,13 @@ def recalled(function):
 
     @functools.wraps(function)
     def asked(*args, **options):
-        known, key = walked.get(), (function, args, *options.items())
+        known = walked.get()
         if known is None:
             return function(*args, **options)
-        if key not in known:
-            known[key] = function(*args, **options)
-        return known[key]
+        key = (function, args, *options.items()) if options else (function, args)
+        if (found := known.get(key, known)) is known:
+            found = known[key] = function(*args, **options)
+        return found
 
     return asked
 

@@ -67,6 +67,7 @@ def terms_in_memory(index, buffer):
     return joined_digits(linear(*zip(index, buffer.strides, strict=True))).items()
 
 
+@recalled
 def strides_of(access):
     """{axis: how far a `Load` or `Store` goes on in memory with it}, in elements."""
     strides = Counter()
@@ -78,8 +79,7 @@ def strides_of(access):
 
 def stride_along(access, axis):
     """How far a `Load` or `Store` goes on in memory with one axis, in elements."""
-    places = terms_in_memory(access.index, access.buffer)
-    return sum(steps_of(i).get(axis, 0) * n for i, n in places if axis in i.free)
+    return strides_of(access).get(axis, 0)
 
 
 def all_along(axis, stores, loads):

@@ -50,7 +50,7 @@ class Nest:
     axes: tuple
     store: Store
 
-    @property
+    @functools.cached_property
     def loads(self):
         return loads_within(list(self.store.uses()))
 
@@ -58,7 +58,7 @@ class Nest:
     def places(self):
         return [self.store, *self.loads]
 
-    @property
+    @functools.cached_property
     def reads(self):
         return {e.buffer for e in self.loads}
 
