@@ -130,6 +130,13 @@ def shuffled(writer, kind, n, x, y, order):
     return writer.do(f"shufflevector {vector} {x}, {vector} {y}, {mask}")
 
 
+def spread(writer, kind, n, value):
+    """A vector that has a number n times."""
+    vector, zeros = f"<{n} x {kind}>", f"<{n} x i32> zeroinitializer"
+    one = writer.do(f"insertelement {vector} poison, {kind} {value}, i32 0")
+    return writer.do(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+
+
 def as_it_is(writer, row, kind, n):
     """A vector that LLVM does not ask how it came about.
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from ...compile.loops.index_rules import has_digit, linear
 from ...compile.loops.scalars import FLOAT32, UINT16
+from ...compile.numbers.scalar_forms import plain_name
 from ...compile.schedule.nests import terms_in_memory
 from ...trace.jit.jit import cache_clearers
 from ..emit import Walker, computed
@@ -27,6 +28,12 @@ def function_name(key):
     """`exp_float32_float32`: of a function that `scalar_form` described."""
     name, dtypes, dtype = key
     return "_".join([name, *(d.name for d in dtypes), dtype.name])
+
+
+def key_of(expr):
+    """What the function of an `Op` is known by: with some exponents a power is another.
+    """
+    return plain_name(expr), tuple(arg.dtype for arg in expr.args), expr.dtype
 
 
 def typed_text(kinds, values):

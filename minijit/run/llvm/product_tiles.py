@@ -22,7 +22,7 @@ import functools
 from contextlib import contextmanager
 from itertools import chain
 
-from .blocks import exchanged
+from .blocks import exchanged, spread
 from .loops import WordWriter
 from .target import vector_bytes
 
@@ -143,18 +143,10 @@ class ProductWriter(WordWriter):
                 pointer = self.do(element)
         return pointer
 
-    def splat(self, kind, value):
-        n = self.lanes
-        one = self.do(f"insertelement <{n} x {kind}> poison, {kind} {value}, i64 0")
-        zeros = f"<{n} x i32> zeroinitializer"
-        return self.do(
-            f"shufflevector <{n} x {kind}> {one}, <{n} x {kind}> poison, {zeros}"
-        )
-
     def mask(self, count, first=0):
         """Which lanes are less than a count, the first of them being number `first`."""
         lanes = ", ".join(f"i64 {first + i}" for i in range(self.lanes))
-        count = self.splat("i64", count)
+        count = spread(self, "i64", self.lanes, count)
         return self.do(f"icmp sgt <{self.lanes} x i64> {count}, <{lanes}>")
 
     def room(self, name, size):
@@ -300,7 +292,7 @@ class TileWriter(ProductWriter):
         rights = [self.load_whole(self.at(row, (self.lanes, v))) for v in vectors]
         for left, totals in zip(lefts, sums, strict=True):
             number = self.do(f"load {self.kind}, ptr {self.at(left, (along, 1))}")
-            factor = self.splat(self.kind, number)
+            factor = spread(self, self.kind, self.lanes, number)
             for right, total in zip(rights, totals, strict=True):
                 self.set(total, self.multiply_add(factor, right, self.get(total)))
 

@@ -26,13 +26,14 @@ from ...compile.loops.scalars import BOOL, INDEX, storage_dtype, wide_dtype
 from ...compile.loops.statements import (
     For, If, Let, Start, Step, Store, expressions, statements,
 )
-from ...compile.numbers.scalar_forms import form_of, plain_name
+from ...compile.numbers.scalar_forms import form_of
 from ...compile.schedule.machine import Machine
 from ...compile.schedule.nests import strides_of
 from ...compile.schedule.weights import weight
 from ..emit import Walker, any_order, total_only, walkers
 from . import blocks
 from .extremes import start
+from .functions import key_of
 from .instructions import c_functions, divisions, overload
 from .lanes import has_rare_branch, lanes_of
 from .loops import LoopWriter
@@ -269,11 +270,6 @@ def are_packed(accesses, axis, walker):
         for (*_, n), columns in rows.items()
         for piece in pieces(columns, 1, n)
     )
-
-
-def key_of(expr):
-    """What the function of an operation is known by."""
-    return plain_name(expr), tuple(arg.dtype for arg in expr.args), expr.dtype
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from ...compile.loops.scalars import BOOL
 from ...compile.numbers.scalar_forms import plain_name, scalar_form
 from ...compile.schedule.placing_rules import sure
-from .functions import FunctionCalls
+from .functions import FunctionCalls, key_of
 from .notes import Notes
 from .types import constant_text, kind_of, memory_type, register_type
 from .work import LONG
@@ -206,11 +206,10 @@ class LLVMWriter(Lines):
 
     def op(self, expr, values):
         """An instruction, or a function that says what JAX means by the operation."""
-        name = plain_name(expr)
         if scalar_form(expr) is None:
+            name = plain_name(expr)
             return instructions[name](self, name, expr, values)
-        dtypes = tuple(arg.dtype for arg in expr.args)
-        return self.call((name, dtypes, expr.dtype), values)
+        return self.call(key_of(expr), values)
 
     # Memory.
 

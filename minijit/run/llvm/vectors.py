@@ -27,7 +27,7 @@ from ...compile.loops.scalars import BOOL, INDEX, is_half
 from ...compile.loops.statements import (
     For, Let, Start, Step, Store, expressions, statements,
 )
-from ...compile.numbers.scalar_forms import plain_name, scalar_form
+from ...compile.numbers.scalar_forms import scalar_form
 from ...compile.schedule.machine import host_cores, host_level
 from ...compile.schedule.nests import stride_along, strides_of, terms_in_memory
 from ...compile.schedule.weights import weight
@@ -35,8 +35,8 @@ from ...trace.base.config import config
 from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
 from . import extremes
-from .blocks import as_it_is, bits_of, exchanged, shuffled
-from .functions import function_name, typed_text
+from .blocks import as_it_is, bits_of, exchanged, shuffled, spread
+from .functions import function_name, key_of, typed_text
 from .lanes import LaneWriter, has_rare_branch, lanes_of
 from .target import level_of_target, vector_bytes
 from .types import memory_type, register_type
@@ -176,9 +176,7 @@ def alike(loop, count):
         if type(e) is Load and e.buffer in stored or bound & {*e.children()}:
             bound.add(e)
         elif type(e) is Op and loop.axis in e.free and scalar_form(e):
-            # With some exponents a power is another function.
-            key = plain_name(e), tuple(arg.dtype for arg in e.args), e.dtype
-            groups[rounds[e], key].append(e)
+            groups[rounds[e], key_of(e)].append(e)
             rounds[e] += 1
     several = [(e, g) for g in groups.values() if len(g) > 2 for e in g]
     most = WRITTEN_OUT * vector_bytes() / count  # Of a byte's width.
@@ -426,10 +424,7 @@ class Lanes(Walker):
         return self.values[expr]
 
     def in_each_lane(self, dtype, value):
-        kind, vector = register_type(dtype), self.emitter.type(dtype)
-        one = self.writer.do(f"insertelement {vector} poison, {kind} {value}, i32 0")
-        zeros = f"<{self.count} x i32> zeroinitializer"
-        return self.writer.do(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+        return spread(self.writer, register_type(dtype), self.count, value)
 
     # Memory.
 
