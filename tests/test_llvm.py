@@ -588,6 +588,23 @@ def test_modules_that_are_made_at_once_are_those_made_one_by_one():
     assert len(llvm_target.machines_of_helpers) >= 2
 
 
+@pytest.mark.parametrize("there", [0, 1])
+def test_modules_are_made_where_no_more_threads_are(monkeypatch, there):
+    """So it is in functions that Python calls when it ends."""
+    left, start = [1] * there, threading.Thread.start
+
+    def refused_later(thread):
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused_later)
+    jobs = numbered_jobs(2)
+    made = llvm_target.at_once(llvm_engine.machine_code, jobs, 2)
+    assert made == [llvm_engine.machine_code(*job) for job in jobs]
+
+
 def test_what_fails_in_one_of_several_threads_is_raised_in_the_first():
     jobs = [*numbered_jobs(1), ("define nonsense", "brief"), *numbered_jobs(2)]
     with pytest.raises(MinijitError, match="does not take what minijit wrote"):

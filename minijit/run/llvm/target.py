@@ -11,7 +11,7 @@ import ctypes
 import functools
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ...compile.schedule.machine import levels
 from ...trace.base.demand import importing
@@ -272,10 +272,13 @@ def at_once(function, jobs, threads):
     options = {name: of for some in left_out.values() for name, of in some.items()}
     with leaving_out(options):
         helpers = [threading.Thread(target=work, args=(mine,)) for mine in machines]
+        with suppress(RuntimeError):  # There may be no more threads, as at the end.
+            for each in helpers:
+                each.start()
         for each in helpers:
-            each.start()
-        for each in helpers:
-            each.join()
+            if each.ident:
+                each.join()
+        made |= {k: function(*job) for k, job in todo if not failed}
     spare.extend(machines)
     for error in failed:
         raise error
