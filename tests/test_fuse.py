@@ -117,6 +117,15 @@ def test_running_totals_that_nobody_reads_are_no_kernels(axis):
     np.testing.assert_array_equal(jax.jit(f)(x), x)
 
 
+def test_what_nobody_reads_once_others_are_merged_is_left_out():
+    """That all of it is written over is seen when that is one kernel."""
+    totals = lambda x: (jnp.cumsum(x, 0) * x + 2).at[: len(x)].set(x)
+    f, x = lambda x: (y := jnp.sin(totals(x)) + x * 2, y.sum(0)), floats(7, 16)
+    assert kernels(f, x) == 1
+    for found, wanted in zip(jax.jit(f)(x), f(x), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_totals_of_rows_may_be_of_columns_too():
     x = floats(24, 40)
     assert kernels(lambda x: nn.logsumexp(x, 0).sum(), x) == 1

@@ -113,15 +113,16 @@ class Parts:
         for number, part in self.parts.items():
             for buffer in part.buffers:
                 self.users.setdefault(buffer, []).append(number)
-        for number, part in reversed(self.parts.items()):
-            if type(part.step) is Kernel:
-                self.drop_unread(number, part)
+        self.drop_unread([*self.parts])
         self.find_order()
 
-    def drop_unread(self, number, part):
-        """Leave out what a kernel stores and nobody loads any more."""
-        unread = [b for b in part.stores if b not in part.loads]
-        if not all(map(self.others(number), unread)):
+    def drop_unread(self, order):
+        """Leave out what kernels store and nobody loads any more, the last first."""
+        for number in reversed(order):
+            part = self.parts[number]
+            unread = [b for b in part.stores if b not in part.loads]
+            if type(part.step) is not Kernel or all(map(self.others(number), unread)):
+                continue
             body = wanted_only(part.step.body, self.others(number))
             step = replace(part.step, body=body)
             self.parts[number] = Part.inside(number, step, body)
@@ -254,6 +255,7 @@ class Parts:
         body, counts, used = [], itertools.count(), set()
         order = sorted_steps(before)
         assert order is not None, "kernels wait for each other in a ring"
+        self.drop_unread(order)
         for number in order:
             part = self.parts[number]
             step, used = part.was or part.step, used | part.buffers
