@@ -287,6 +287,22 @@ def test_only_the_steps_of_a_total_may_be_regrouped():
     assert compiled(jnp.sum, big)(big)[0].item() == 20_000_000
 
 
+def test_what_may_be_either_of_two_arrays_overlaps_both():
+    """With 16 lanes LLVM loaded a row of the product before it was computed."""
+    either = lambda x: jnp.where(jnp.arange(40)[:, None] < 20, x, x @ x[:17])
+    branch = lambda x: lax.cond(x.sum() > -1e9, either, lambda x: x * 2, x)
+    f = lambda x: (lambda y, pull: pull(y)[0])(*mj.vjp(branch, x))
+    x = np.random.RandomState(0).randn(40, 17).astype("f4")
+    wanted = mj.jit(f, backend="eval")(x)
+    np.testing.assert_allclose(mj.jit(f)(x), wanted, 1e-4, 1e-4)
+    text = compiled(f, x).texts["llvm"]()
+    chosen = re.findall(r"(%v\d+) = select i1 %v\d+, ptr", text)
+    lines = re.findall(r" = load .*, ptr (%v\d+)(.*)", text)
+    loads = [tags for where, tags in lines if where in chosen]
+    assert loads and not any("!alias.scope" in tags for tags in loads)
+    assert "!alias.scope" in text
+
+
 def test_arrays_do_not_overlap_and_loops_are_vectorised():
     wide = np.ones((64, 1024), "f4")
     run = compiled(lambda x, y: x * y + 1, wide, wide)

@@ -16,6 +16,7 @@ and stores a part only.
 import functools
 import math
 from collections import defaultdict
+from dataclasses import replace
 from typing import NamedTuple
 
 from ...compile.loops.contents import loads_within
@@ -341,7 +342,9 @@ class Strip(Lanes):
             return None
         condition = self.outer.value(expr.args[0])
         pointer = self.writer.do(f"select i1 {condition}, ptr {x[1]}, ptr {y[1]}")
-        return x[0], pointer
+        # What overlaps neither of two arrays may overlap what is loaded: it bears no
+        # tags, neither those of the one nor of the other.
+        return x[0] if x[0] is y[0] else replace(x[0]), pointer
 
     def known_rows(self, row):
         return self.turned, row  # Another strip has other rows.
