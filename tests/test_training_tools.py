@@ -42,8 +42,8 @@ def test_segments_are_jax_s(operation):
 def test_segments_want_a_static_number():
     refused(ValueError, "non-negative", ops.segment_sum, data, ids, -1)
     refused(ValueError, "segment_ids of shape", ops.segment_sum, data, ids[:3], 2)
-    with pytest.raises(mj.errors.TracerArrayConversionError):
-        mj.jit(ops.segment_sum)(data, ids)
+    wrong, words = mj.errors.ConcretizationTypeError, "pass num_segments="
+    refused(wrong, words, mj.jit(ops.segment_sum), data, ids)
 
 
 # ---- vectors of trees
