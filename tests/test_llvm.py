@@ -621,6 +621,26 @@ def test_modules_are_made_where_no_more_threads_are(monkeypatch, there):
     assert made == [llvm_engine.machine_code(*job) for job in jobs]
 
 
+BEGINNING = """
+import threading
+from minijit.run.llvm import target
+
+begin = threading.Thread._bootstrap_inner
+
+def begin_with_garbage(self):
+    target.binding().create_context()
+    begin(self)
+
+threading.Thread._bootstrap_inner = begin_with_garbage
+assert target.at_once(abs, [(-1,), (2,)], 2) == [1, 2]
+"""
+
+
+def test_threads_may_free_what_is_llvms_as_they_begin():
+    """They waited for the thread that waited for them to begin."""
+    subprocess.run([sys.executable, "-c", BEGINNING], check=True, timeout=60)
+
+
 def test_what_fails_in_one_of_several_threads_is_raised_in_the_first():
     jobs = [*numbered_jobs(1), ("define nonsense", "brief"), *numbered_jobs(2)]
     with pytest.raises(MinijitError, match="does not take what minijit wrote"):
@@ -637,7 +657,9 @@ def test_ctrl_c_does_not_wait_for_other_threads():
         ended.release()
         return made
 
-    threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+    # To this thread, which waits: a signal of another one does not wake it.
+    asked = threading.get_ident(), signal.SIGINT
+    threading.Timer(0.05, signal.pthread_kill, asked).start()
     with pytest.raises(KeyboardInterrupt):
         llvm_target.at_once(slow, jobs, 2)
     go_on.set()

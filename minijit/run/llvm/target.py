@@ -258,11 +258,14 @@ def at_once(function, jobs, threads):
     if threads < 2:
         return [function(*job) for job in jobs]
     todo, made, failed = enumerate(jobs), {}, []
+    there, go = threading.Semaphore(0), threading.Event()
     spare = machines_of_helpers
     machines = [spare.pop() if spare else {} for _ in range(threads)]
 
     def work(mine):
         helper.machines = mine
+        there.release()
+        go.wait()
         try:
             for k, job in todo:
                 made[k] = function(*job)
@@ -270,15 +273,23 @@ def at_once(function, jobs, threads):
             failed.append(error)
 
     options = {name: of for some in left_out.values() for name, of in some.items()}
-    with leaving_out(options):
-        helpers = [threading.Thread(target=work, args=(mine,)) for mine in machines]
+    helpers = [threading.Thread(target=work, args=(mine,)) for mine in machines]
+    # A thread that begins may collect garbage of LLVM's, for which it takes the lock:
+    # this one takes it when all of them have begun.
+    try:
         with suppress(RuntimeError):  # There may be no more threads, as at the end.
             for each in helpers:
                 each.start()
-        for each in helpers:
-            if each.ident:
+        started = [each for each in helpers if each.ident]
+        for _ in started:
+            there.acquire()
+        with leaving_out(options):
+            go.set()
+            for each in started:
                 each.join()
-        made |= {k: function(*job) for k, job in todo if not failed}
+            made |= {k: function(*job) for k, job in todo if not failed}
+    finally:
+        go.set()
     spare.extend(machines)
     for error in failed:
         raise error
