@@ -467,9 +467,13 @@ def split(axis, length, kind="loop"):
     """
     block = Axis(-(-axis.extent // length), kind)
     start = op("mul", block, as_index(length))
-    left = op("sub", as_index(axis.extent), start)
-    count = op("min", as_index(length), left)
-    return block, start, count if known(count) is None else known(count)
+    return block, start, steps_of_block(start, length, axis.extent)
+
+
+def steps_of_block(start, length, extent):
+    """How many steps there are from some start on, and at most so many."""
+    count = op("min", as_index(length), op("sub", as_index(extent), start))
+    return count if known(count) is None else known(count)
 
 
 # ---- nests of loops

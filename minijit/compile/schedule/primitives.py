@@ -26,7 +26,7 @@ from ..loops.reductions import written_out
 from ..loops.statements import For, Store, nested, replaced, statements
 from .access import access_of
 from .independence import independent, shared_buffer, shared_dims
-from .nests import SHORT, rest_of, runs_along, stride_along
+from .nests import SHORT, count_of, rest_of, runs_along, stride_along
 from .placing_rules import share_axes
 from .weights import weight
 
@@ -601,8 +601,7 @@ def least_of(body):
     total for each step of the loops that it depends on.
     """
     loops = {stmt.axis for stmt in statements(body) if isinstance(stmt, For)}
-    count = lambda axes: math.prod(axis.bounds[1] + 1 for axis in axes)
-    return lambda total: count(total.free & loops) * (2 * count(total.axes) - 1)
+    return lambda e: count_of(e.free & loops) * (2 * count_of(e.axes) - 1)
 
 
 def lanes(axis, stores):

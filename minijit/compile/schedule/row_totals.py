@@ -33,7 +33,7 @@ from ..loops.statements import For, Store, expressions, on_buffers, replaced
 from ..pipeline import arrangements
 from ..settings import config
 from .cut_points import cut_points
-from .nests import split, stride_along
+from .nests import split, steps_of_block, stride_along
 from .shared_loops import reads_changed, shares_of
 
 # A piece of more rows has a multiple of that: whole vectors.
@@ -196,12 +196,6 @@ def rows_of_step(axis, shares):
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def count_of(piece, length, rows):
-    """How many rows a piece has; the last one may have fewer."""
-    left = op("sub", as_index(rows), op("mul", piece, as_index(length)))
-    return length if rows % length == 0 else op("min", left, as_index(length))
-
-
 def piece_by_piece(loop, length, rows, after):
     """A loop whose steps each make so many of all rows, and once what comes after."""
     axis, names = loop.axis, {}
@@ -210,7 +204,7 @@ def piece_by_piece(loop, length, rows, after):
     place = lambda index: piece_of(index, axis)[1]
     in_room = lambda buffer, index: (rooms[buffer], tuple(map(place, index)))
     body = list(on_buffers(loop.body, in_room, rooms))
-    count = count_of(axis, length, rows)
+    count = steps_of_block(op("mul", axis, as_index(length)), length, rows)
     for n, total in enumerate(totals_of(after, rooms)):
         own, each = Axis(count, "reduce"), Axis(axis.extent, "reduce")
         part = Buffer(f"part{n}", (each.extent,), total.dtype, space="cache")

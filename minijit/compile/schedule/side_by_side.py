@@ -18,6 +18,7 @@ from ..loops.graphs import postorder
 from ..loops.statements import For, Store, changed
 from ..pipeline import arrangements
 from .interchange import in_block, widened
+from .nests import steps_of_block
 from .shared_loops import loaded_buffers
 
 # So many lanes go side by side: as many numbers of 32 bits as a wide vector has.
@@ -47,7 +48,7 @@ def lanes_of_loop(stmt):
     chunk = Axis(-(-n // most))
     first, length, kind = op("mul", chunk, as_index(most)), most, "vector"
     if n < most or n % most and overwrites(stmt):
-        length, kind = op("min", op("sub", as_index(n), first), as_index(most)), "loop"
+        length, kind = steps_of_block(first, most, n), "loop"
     elif n % most:
         first = op("min", first, as_index(n - most))
     body, rows = widened(stmt.axis, stmt.body, LANES)
