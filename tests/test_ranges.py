@@ -105,7 +105,7 @@ def test_a_position_in_both_of_two_loops_is_in_bounds_where_the_outer_one_is_cut
 
 WHOLE = {
     "a long loop around everything": (lambda x: jnp.concatenate([x, x]), (1 << 15,)),
-    "functions of a step alone": (recurrence, (4, 41)),
+    "functions of a step alone": (recurrence, (4, 32)),
 }
 
 
@@ -114,9 +114,10 @@ def test_what_stays_whole(case):
     f, shape = WHOLE[case]
     x = mj.ShapeDtypeStruct(shape, "float32")
     kernel, = lower(mj.make_jaxpr(f)(x)).kernels
-    found = {d.rule: d for d in decisions_about(kernel, arrange)}
-    assert not found["one range"].fused
-    assert choices(arrange(kernel.body))[1] == 1
+    with mj.config.override("machine", "book"):
+        found = {d.rule: d for d in decisions_about(kernel, arrange)}
+        assert not found["one range"].fused
+        assert choices(arrange(kernel.body))[1] == 1
 
 
 def test_of_many_ranges_the_shortest_are_one():
@@ -144,9 +145,12 @@ def test_totals_along_parts_choose_nothing(function, parts):
     assert not any(choices(arrange(kernel.body))[0] for kernel in kernels)
 
 
-def test_in_a_long_row_a_step_has_its_functions_alone():
-    kernel, = lower(mj.make_jaxpr(recurrence)(floats(4, 999))).kernels
-    assert choices(arrange(kernel.body)) == ([], 2)
+@pytest.mark.parametrize("length", [41, 999])
+def test_a_step_has_its_functions_alone_where_that_costs_less(length):
+    """What is kept in bounds is gathered: rows of 41 took 2.4 times as long whole."""
+    kernel, = lower(mj.make_jaxpr(recurrence)(floats(4, length))).kernels
+    with mj.config.override("machine", "book"):
+        assert choices(arrange(kernel.body)) == ([], 2)
 
 
 @pytest.mark.parametrize("cores, loops", [(1, 2), (2, 2), (4, 1)])

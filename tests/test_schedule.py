@@ -963,7 +963,7 @@ def test_lanes_that_load_one_by_one_are_no_bargain(dtype):
     kernel, = program.kernels
     ways = choose.ways_of(program, kernel)
     prices = choose.prices_of(program, kernel, ways, Machine.book())
-    assert prices["short rows in lanes"] > 2 * prices["short rows written out"]
+    assert prices["short rows in lanes"] > 1.5 * prices["short rows written out"]
 
 
 # ---- where extremes stand: two totals in any order, of which one has the other in it

@@ -63,8 +63,10 @@ def moves(loop, width):
             return float(loop.axis is None)
         if width == 1 or step == a.size and loop.axis not in a.clamped:
             return 1.0
-        # No shuffle pairs registers for every third number.
-        return 2.0 * {1: 1, 2: 2, 3: 6, 4: 4}.get(abs(step) / a.size, width)
+        # No shuffle pairs registers for every third number; an index that is kept in
+        # bounds makes a gather.
+        far = 0 if loop.axis in a.clamped else abs(step) / a.size
+        return 2.0 * {1: 1, 2: 2, 3: 6, 4: 4}.get(far, width)
 
     return sum(map(each, loop.places))
 

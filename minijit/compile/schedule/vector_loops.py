@@ -36,7 +36,7 @@ from ..loops.contents import (
     loads_within, stored_in, stores_in, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from ..loops.graphs import postorder, substitute
+from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.index_rules import known
 from ..loops.reductions import start_values
 from ..loops.scalars import BOOL, INDEX
@@ -313,7 +313,7 @@ def ranges(loop, outermost):
     shared = outermost and (rows or Machine.in_force().cores > 2)
     whole = shared and steps > settings.one_range
     parts = [] if whole else cut_at(cuts, loop, answers)
-    if whole or not (inner or answers) and functions_alone(loop, parts):
+    if whole or not (inner or answers) and costs_less(loop, parts):
         noted("one range", ranges=pieces, steps=steps)
         return [loop]
     noted("ranges", ranges=pieces)
@@ -334,28 +334,22 @@ def between_longest(cuts, extent):
         del ends[least]
 
 
-def functions_alone(loop, parts):
-    """Whether the functions of steps that are a range each take longer than what the
-    whole loop computes, and gathers, more than its ranges do.
-
-    A function of one number waits for each of its instructions, one of a register of
-    them does not; to gather a number takes about as long as one of those.
-    """
-    alone = [e for p in parts if p.axis.extent == 1 for e in functions_in(p)]
-    if not alone:
+def costs_less(loop, parts):
+    """Whether a loop that chooses costs less than its ranges, of which some are a step
+    alone: its functions wait for each of their instructions, those of a register of
+    steps do not."""
+    alone = (p for p in parts if p.axis.extent == 1)
+    if not any(is_function(e) for p in alone for e in postorder(expressions(p.body))):
         return False
-    places = [*loads_within(expressions(loop.body)), *stores_in(loop.body)]
-    gathered = sum(math.isnan(strides_of(a).get(loop.axis, 0)) for a in places)
-    computed, *less = (p.axis.extent * len(functions_in(p)) for p in (loop, *parts))
-    more = loop.axis.extent * gathered + computed - sum(less)
-    m = Machine.in_force()
-    return len(alone) * m.vector * m.wait / m.op > more * alone[0].dtype.itemsize
+    # It comes with the first loop that may matter.
+    from .cost import instructions
 
-
-def functions_in(loop):
-    """The functions of a step; what is the same in all steps is no step's."""
-    found, one = postorder(expressions(loop.body)), loop.axis.extent == 1
-    return [e for e in found if is_function(e) and (one or loop.axis in e.free)]
+    exprs, machine = expressions([loop]), Machine.in_force()
+    free = free_axes(exprs) - {loop.axis}
+    around = [e for e in postorder(exprs) if e in free]
+    ways = (nested(around, body) for body in ([loop], parts))
+    whole, cut = (instructions(way, machine)[1].words for way in ways)
+    return whole < cut
 
 
 def cut_at(cuts, loop, answers):
