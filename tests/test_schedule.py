@@ -953,6 +953,17 @@ def test_loops_change_places_only_for_memory_that_runs_along_the_outer_one_rathe
     agree(f, x, c, rtol=1e-4, atol=0.0)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int16", "int8"])
+@pytest.mark.parametrize("length", [7, 12, 15])
+def test_short_rows_of_short_numbers_are_lanes(dtype, length):
+    """Where LLVM gathered them, calls took twice as long, and first ones too."""
+    program = program_of(lambda x: x.max(1), (of(42_000, length, dtype=dtype),))
+    way = choose.cheapest(program, *program.kernels, Machine.book())
+    assert way.recipe == "short rows in lanes"
+    x = (jnp.asarray(numbers(3000, length)) * 9).astype(dtype)
+    np.testing.assert_array_equal(mj.jit(lambda x: x.max(1))(x), np.asarray(x).max(1))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_lanes_that_load_one_by_one_are_no_bargain(dtype):
     # An index that is kept in bounds is no run of memory: they took 3.6 times as long

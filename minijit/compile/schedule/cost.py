@@ -89,12 +89,14 @@ def in_lanes(loop, lanes, m):
     def along(a):
         row = a.along.get(lanes.axis, 0) / a.size
         # Rows that are taken apart in registers, or turned; lane by lane if too long,
-        # where an index is kept in bounds, where complex numbers are stored, and where
-        # no shuffle is for numbers that short.
-        pairs = a.store and a.buffer.dtype.kind == "c" or a.size < 4
-        alone = pairs and row > 1 or lanes.axis in a.clamped
-        turned = 0 < row <= 16 and not alone
-        return pieces * min(row, 6.0) if turned else 5 * n if row else 1
+        # where an index is kept in bounds, or where complex numbers are stored.  No
+        # shuffle turns rows of numbers that short.
+        if not row:
+            return 1
+        pairs = a.store and a.buffer.dtype.kind == "c" and row > 1
+        if pairs or lanes.axis in a.clamped or not 0 < row <= 16:
+            return 5 * n
+        return 1.5 * n if a.size < 4 and row > 1 else pieces * min(row, 6.0)
 
     words = many * (loop.words + m.slow * loop.slow) + sum(map(along, loop.places))
     over = max(many * (loop.live + 1) + 2 - m.registers, 0.0)
