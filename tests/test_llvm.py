@@ -417,6 +417,21 @@ def test_far_arguments_are_reduced_exactly():
             )
 
 
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("f", [jnp.sin, jnp.tan, lambda x: jnp.fmod(x, 0.3) * x])
+def test_functions_with_a_rare_branch_are_called_in_strips(f, dtype):
+    """Strips of several registers, each of which is a call, were left to LLVM: that was
+    a third of the first call of a sine."""
+    far = np.tile([1e4, 6e4, -3e4, 0.5, np.inf, np.nan], 1003).astype(jnp.dtype(dtype))
+    run = compiled(f, far)
+    kernel, = run.loaded.kernels
+    assert kernel.vectors and re.search(r"call <\d+ x float> @\w+_v\d+", kernel.text)
+    few = compiled(f, far[:6])(far[:6])[0]
+    got, want = (np.asarray(y).astype("f4") for y in (run(far)[0], few))
+    np.testing.assert_array_equal(got, np.tile(want, 1003))
+
+
 def test_brief_kernels_have_the_bits_of_long_ones():
     few, many = x[:3], np.concatenate([x] * 40)
     for f in (jnp.exp, jnp.log1p, jnp.tanh, jnp.sin, lax.erf, jnp.cbrt, jnp.arctan):

@@ -137,6 +137,16 @@ def spread(writer, kind, n, value):
     return writer.do(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
 
 
+def joined(writer, vectors, kind, size):
+    """Vectors one after the other, as one."""
+    while len(vectors) > 1:
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        order = range(2 * size)
+        vectors = [shuffled(writer, kind, size, *pair, order) for pair in pairs]
+        size *= 2
+    return vectors[0]
+
+
 def as_it_is(writer, row, kind, n):
     """A vector that LLVM does not ask how it came about.
 

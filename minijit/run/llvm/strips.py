@@ -93,7 +93,7 @@ def plan_of(walker, loop):
     keys, extent = {key_of(e) for e in steps.values}, loop.axis.extent
     # A loop that is one strip is what LLVM would not find, be it ever so short.
     one = count == extent
-    long = any(has_rare_branch(key) and lanes_of(key[-1]) != count for key in keys)
+    long = any(has_rare_branch(key) and count % lanes_of(key[-1]) for key in keys)
     if any(map(stays_scalar, keys)) or long and not one:
         return None
     soon = soon or steps.apart and not steps.again

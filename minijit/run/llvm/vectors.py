@@ -35,7 +35,7 @@ from ...trace.base.config import config
 from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
 from . import extremes
-from .blocks import as_it_is, bits_of, exchanged, shuffled, spread
+from .blocks import as_it_is, bits_of, exchanged, joined, shuffled, spread
 from .functions import function_name, key_of, typed_text
 from .lanes import LaneWriter, has_rare_branch, lanes_of
 from .target import level_of_target, vector_bytes
@@ -233,12 +233,28 @@ class WithinKernel(LaneWriter):
         self.lanes = lanes
 
     def call(self, key, values):
-        """What a function computes; one for whole registers may be called, if long."""
-        if not has_rare_branch(key) or self.lanes != lanes_of(key[-1]):
+        """What a function computes; a long one is called, for a register at a time."""
+        n = lanes_of(key[-1])
+        if not has_rare_branch(key) or self.lanes % n:
             return super().call(key, values)
         self.used[key] = None
-        kind, given = self.type(key[-1]), typed_text(map(self.type, key[1]), values)
-        return self.do(f"call {kind} @{function_name(key)}_v{self.lanes}({given})")
+        *kinds, own = map(register_type, (*key[1], key[-1]))
+        pieces = [self.pieces(*pair, n) for pair in zip(kinds, values, strict=True)]
+        vectors = [f"<{n} x {kind}>" for kind in kinds]
+        head = f"call <{n} x {own}> @{function_name(key)}_v{n}"
+        found = [
+            self.do(f"{head}({typed_text(vectors, piece)})")
+            for piece in zip(*pieces, strict=True)
+        ]
+        return joined(self, found, own, n)
+
+    def pieces(self, kind, vector, n):
+        """A vector as vectors of n numbers."""
+        if n == self.lanes:
+            return [vector]
+        starts = range(0, self.lanes, n)
+        orders = (range(k, k + n) for k in starts)
+        return [shuffled(self, kind, self.lanes, vector, "poison", o) for o in orders]
 
 
 def has_choice(expr):
@@ -612,9 +628,9 @@ class Lanes(Walker):
                 turning.columns(rows[k : k + size]) for k in range(0, len(rows), size)
             ]
             columns = zip(*blocks, strict=True)
-            return [self.joined(column, kind, n) for column in columns]
+            return [joined(self.writer, column, kind, n) for column in columns]
         rows = [self.load_vector(buffer, p, size) for p in self.addresses(first)]
-        wide = [self.joined(rows[k::size], kind, size) for k in range(size)]
+        wide = [joined(self.writer, rows[k::size], kind, size) for k in range(size)]
         return exchanged(self.writer, wide, kind, self.count)
 
     def parts(self, first, size, n, column=0):
@@ -627,17 +643,6 @@ class Lanes(Walker):
         element = f"getelementptr {kind}, ptr {start}, i64"
         places = (k - column for k in range(0, size * self.count, n))
         return [self.writer.do(f"{element} {n}") for n in places]
-
-    def joined(self, vectors, kind, size):
-        """Vectors one after the other, as one."""
-        while len(vectors) > 1:
-            pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            vectors = [
-                shuffled(self.writer, kind, size, *pair, range(2 * size))
-                for pair in pairs
-            ]
-            size *= 2
-        return vectors[0]
 
     def store_rows(self, stores):
         """Store what each lane has for neighbouring places: -> nothing."""
