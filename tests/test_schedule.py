@@ -793,6 +793,21 @@ def test_short_rows_are_lanes_across_loops_that_are_one_in_memory(batch):
         np.testing.assert_allclose(got, nn.softmax(x), rtol=1e-5)
 
 
+def test_loops_that_read_what_they_store_stay_apart():
+    """The checker could not tell that one loop for both writes all of the array."""
+
+    def f(x):
+        pairs = jnp.stack([x, x], -1)
+        long = jnp.convolve(pairs.ravel()[:500], pairs.ravel()[:9])
+        return jnp.cos(pairs) * pairs, long
+
+    program = program_of(f, (of(19, 1065),))
+    found = [(k, c) for k in program.kernels for c in candidates(k)]
+    assert any("short rows" in c.recipe for _, c in found)
+    for kernel, candidate in found:
+        check_program(choose.with_candidates(program, {kernel: candidate}))
+
+
 @pytest.mark.parametrize("length", [3, 7, 15, 16])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "complex64"])
 def test_short_rows_become_columns_line_by_line(dtype, length):

@@ -234,14 +234,14 @@ def short_rows(body):
         if not loop.axis.is_plain:
             return
         more = [*axes, loop.axis]
-        one = goes_on(loop.body) and rows_of_memory(more, loop.body) > 1
+        one = goes_on(loop.body) and loops_in_one(more, loop.body) > 1
         if loop.axis.extent <= SHORT and axes and not one:
             break
         axes, inside = more, loop.body
     if not axes or not goes_on(inside) or is_vector(inside):
         return
     # Lanes are steps of loops that are one in memory, if one alone has no whole ones.
-    count = rows_of_memory(axes, inside) if axes[-1].extent % SHORT else 1
+    count = loops_in_one(axes, inside) if axes[-1].extent % SHORT else 1
     axis, names = one_axis(axes[-count:])
     around, inside = axes[:-count], replaced(inside, names.get)
     if axis.extent < SHORT:
@@ -253,6 +253,15 @@ def short_rows(body):
         yield Candidate("short rows in lanes", ((*nested(around, inner), *after),))
     plain = *nested(around, (For(axis, stores),)), *after
     yield Candidate("short rows written out", (plain,))
+
+
+def loops_in_one(axes, body):
+    """How many of the last loops are one in memory; one, where arrays that are stored
+    are read, too: nobody could tell that all of them is written before."""
+    stores = stores_in(body)
+    kept = {s.buffer for s in stores if s.buffer.space == "global"}
+    meet = any(load.buffer in kept for load in loads_of(stores))
+    return 1 if meet else rows_of_memory(axes, body)
 
 
 def goes_on(body):
