@@ -1,6 +1,5 @@
 """Running totals, windows and convolution: their loops, their errors, and JAX."""
 
-import itertools
 import random
 from functools import partial
 
@@ -37,18 +36,9 @@ def test_only_windows_side_by_side_are_of_a_padded_array(stride, stored):
     assert [use.buffer.shape for use in first.writes] == [stored]
 
 
-def test_running_totals_wrap_and_keep_nan():
-    x = np.array([100, 100, 1], np.int8)
-    assert np.asarray(lax.cumsum(wrap(x))).tolist() == [100, -56, -55]
-    x = np.array([1, np.nan, 3], np.float32)
-    for f in (lax.cummax, lax.cummin, lax.cumsum):
-        assert np.isnan(np.asarray(f(wrap(x)))).tolist() == [False, True, True]
-        back = np.asarray(f(wrap(x), reverse=True))
-        assert np.isnan(back).tolist() == [True, True, False]
-    x = np.array([-np.inf, -np.inf, np.inf], np.float32)
-    assert np.asarray(lax.cumlogsumexp(wrap(x))).tolist() == x.tolist()
+def test_running_totals_of_what_there_is_not():
     with pytest.raises(ValueError, match=r"axis must be in the range \[0, 1\)"):
-        lax.cumsum(wrap(x), axis=1)
+        lax.cumsum(np.ones(3, np.float32), axis=1)
     with pytest.raises(TypeError, match="cumsum does not accept dtype bool"):
         lax.cumsum(wrap(np.ones(2, bool)))
 
@@ -106,17 +96,6 @@ def test_bad_windows():
         assert sums.dtype == "float16" and not sums.any()
 
 
-def test_dtypes_of_a_convolution():
-    x, k = np.full((1, 1, 4), 100, np.int8), np.ones((1, 1, 2), np.int8)
-    narrow = lax.conv(wrap(x), wrap(k), (1,), "VALID")
-    assert narrow.dtype == np.int8 and np.asarray(narrow)[0, 0, 0] == -56
-    wide = lax.conv(wrap(x), wrap(k), (1,), "VALID", preferred_element_type="int32")
-    assert wide.dtype == np.int32 and np.asarray(wide)[0, 0, 0] == 200
-    with pytest.raises(TypeError, match="cannot have preferred_element_type int32"):
-        ones = wrap(np.ones((1, 1, 4), np.float32))
-        lax.conv(ones, ones, (1,), "VALID", preferred_element_type="int32")
-
-
 def test_a_convolution_too_large_for_one_product(monkeypatch):
     rng = random.Random(5)
     x, k = integers(rng, (5, 2, 6)), integers(rng, (3, 2, 2))
@@ -127,6 +106,8 @@ def test_a_convolution_too_large_for_one_product(monkeypatch):
 
 def test_bad_convolutions():
     x, k = wrap(np.ones((1, 3, 5), np.float32)), wrap(np.ones((2, 2, 3), np.float32))
+    with pytest.raises(TypeError, match="cannot have preferred_element_type int32"):
+        lax.conv(x, x, (1,), "VALID", preferred_element_type="int32")
     refused(ValueError, "3 // 1 != 2", lax.conv, x, k, (1,), "SAME")
     with pytest.raises(TypeError, match="ndim to be equal, got 3 and 2"):
         lax.conv(x, wrap(np.ones((2, 3), np.float32)), (1,), "SAME")
@@ -145,36 +126,3 @@ def test_bad_convolutions():
         lax.conv_general_dilated(
             x, k, (1,), "SAME", feature_group_count=3, batch_group_count=2
         )
-
-
-def agree(function, name, args, params, message):
-    """Compare a function with JAX's: values and types, or that both complain."""
-    from jax import lax as jax_lax
-
-    wrapped = [wrap(a) if isinstance(a, np.ndarray) else a for a in args]
-    try:
-        expected = getattr(jax_lax, name)(*args, **params)
-    except (TypeError, ValueError):
-        with pytest.raises((TypeError, ValueError)):
-            function(*wrapped, **params)
-        return
-    same(function(*wrapped, **params), expected, message)
-
-
-@pytest.mark.oracle
-def test_jax_agrees_on_transposed_convolutions_and_patches():
-    pytest.importorskip("jax")
-    rng = random.Random(8)
-    x, k = integers(rng, (2, 4, 5, 3)), integers(rng, (3, 2, 3, 4))
-    options = [{}, {"use_consistent_padding": True}]
-    pads, strides = ["SAME", "VALID", [(1, 0), (2, 1)]], [(2, 3)]
-    name = "conv_transpose"
-    for params, padding, stride in itertools.product(options, pads, strides):
-        args = [x, k, stride, padding]
-        agree(lax.conv_transpose, name, args, params, (args[2:], params))
-    args = [x, k.transpose(0, 1, 3, 2), (2, 2), "SAME"]
-    agree(lax.conv_transpose, name, args, {"transpose_kernel": True}, "flipped")
-    name, layout = "conv_general_dilated_patches", ("NHWC", "HWIO", "NCHW")
-    for params in ({}, {"dimension_numbers": layout, "rhs_dilation": (1, 2)}):
-        args = [x, (2, 2), (1, 1), "SAME"]
-        agree(lax.conv_general_dilated_patches, name, args, params, params)
