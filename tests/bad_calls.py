@@ -207,11 +207,6 @@ def library_calls():
     for name in "cg bicgstab gmres".split():
         yield of(f"scipy.sparse.linalg.{name}", m33, v3, tol=1e-3, maxiter=5)
     yield of("experimental.ode.odeint", lambda y, t: -y, v3, v3, rtol=1e-3)
-    yield of("image.resize", x34, (2, 6), method="linear")
-    yield of(
-        "image.scale_and_translate", x34, (2, 6), (0, 1), jnp.ones(2), jnp.ones(2),
-        "cubic",
-    )  # fmt: skip
     yield of("scipy.spatial.transform.Rotation.from_euler", "xyz", v3)
     yield of("scipy.stats.mode", x34, axis=1)
     yield of("scipy.interpolate.RegularGridInterpolator", (v3,), v3, then=((v3 / 2,),))

@@ -26,6 +26,7 @@ mask = np.abs(m) < 1
 mask[:, 0] = True
 q, kv = F(2, 5, 4, 3), F(2, 6, 2, 3, seed=1)
 lengths = np.array([3, 5], np.int32)
+bias, shown = F(1, 4, 5, 6), data((2, 1, 5, 6), bool)
 activations = """
     identity relu relu6 squareplus softplus sparse_plus soft_sign sigmoid sparse_sigmoid
     silu swish mish log_sigmoid elu leaky_relu hard_tanh hard_sigmoid hard_silu
@@ -50,10 +51,27 @@ nn_cases = {
     "dot_product_attention": [
         *(case(q, kv, kv), case(q, kv, kv, is_causal=True, scale=0.3)),
         case(q, kv, kv, local_window_size=(1, 2), key_value_seq_lengths=lengths),
-        case(q, kv, kv, F(1, 4, 5, 6), data((2, 1, 5, 6), bool), return_residual=True),
+        *(case(q, kv, kv, local_window_size=1), case(q, kv, kv, is_causal=True)),
+        case(q, kv, kv, query_seq_lengths=lengths, key_value_seq_lengths=lengths + 1),
+        case(q, kv, kv, bias, is_causal=True, key_value_seq_lengths=lengths),
+        *(case(q, kv, kv, bias), case(q, kv, kv, mask=shown, return_residual=True)),
+        case(q, kv, kv, bias, shown, is_causal=True, key_value_seq_lengths=lengths),
     ],
 }  # fmt: skip
 nn_cases["elu"].append(case(points, 2.0))
+whole = np.array([-100, -1, 2, 3])
+for f in "relu elu gelu leaky_relu hard_tanh soft_sign softmax".split():
+    nn_cases[f].append(case(whole))
+nn_cases["one_hot"].append(case(np.array(1), 3, dtype=np.int32))
+nn_cases["relu6"].append(case(2))
+for f in ("softmax", "log_softmax"):
+    nn_cases[f].append(case(m * 1000))
+nn_cases["logsumexp"] += [
+    *(case(np.float32([-np.inf, -np.inf])), case(np.float32([np.inf, 1]))),
+    *(case(np.zeros((0, 2), np.float32), axis=0), case(m, b=-1.0)),
+    case(m, 1, b=-1.0 * mask, return_sign=True),
+    *(case(m + 1j * m), case(m + 1j * m, 1, return_sign=True)),
+]
 nn_cases["celu"].append(case(points, 2.0))
 nn_cases["leaky_relu"].append(case(points, 0.3))
 nn_cases["squareplus"].append(case(points, 1.0))
@@ -208,6 +226,22 @@ linalg_cases = {
     ],
     "tridiagonal": [case(spd), case(spd[0], lower=False)],
     "tridiagonal_solve": [case(F(2, 5), F(2, 5) + 6, F(2, 5), F(2, 5, 3))],
+}
+
+# ---- images
+
+photo, down = F(8, 6, 3), ((9, 6, 3), (0,), np.float32([1]))
+methods = "nearest linear cubic lanczos3 lanczos5 cubic-pytorch".split()
+image_cases = {
+    "resize": [*(case(photo, (3, 11, 3), f, f != "lanczos3", tolerance=1e-4)
+                 for f in methods[:-1]), case(Z(2, 3), (4, 3), "nearest")],
+    "scale_and_translate": [
+        *(case(photo, *down, np.float32([shift]), "linear", False)
+          for shift in (0.5, 0.75)),
+        *(case(photo, (4, 8, 3), (0, 1), np.float32([0.7, 1.5]),
+               np.float32([0.3, -0.6]), f, False, tolerance=1e-4)
+          for f in ("linear", "cubic-pytorch")),
+    ],
 }
 
 # ---- numpy.fft
@@ -410,7 +444,9 @@ segments = np.array([0, 0, 2, 1, 2, 7], np.int32)
 ops_cases = {
     f"segment_{f}": [*(case(F(6, 2), segments, 4), case(Z(6), segments, 4)),
                      case(1.5, segments, 4),
-                     case(F(6), np.sort(segments), 8, True, bucket_size=3)]
+                     case(F(6), np.sort(segments), 8, True, bucket_size=3),
+                     case(data(6, "int8"), segments, 4, bucket_size=3),
+                     case(F(6, 2), segments - 1, 4, mode="clip")]
     for f in ("sum", "prod", "max", "min")
 }
 tables = {
@@ -421,6 +457,7 @@ tables = {
     "random": random_cases,
     "lax.linalg": linalg_cases,
     "numpy.fft": fft_cases,
+    "image": image_cases,
     "tree": tree_cases,
     "tree_util": tree_util_cases,
     "flatten_util": {"ravel_pytree": [case(tree), case([F(2), Z(3)])]},

@@ -363,7 +363,7 @@ alone = {
     "scipy.special": "bessel_jn lpmn lpmn_values sph_harm_y hyp2f1",
     "scipy.linalg": "schur rsf2csf cho_factor lu_factor lu_solve",
     "scipy.stats": "mode", "scipy.optimize": "minimize", "scipy.cluster.vq": "vq",
-    "experimental.ode": "odeint", "image": "resize scale_and_translate",
+    "experimental.ode": "odeint",
 }  # fmt: skip
 
 

@@ -27,18 +27,6 @@ assert_like = partial(alike, rtol=1e-7)
 # ---- segments
 
 
-@pytest.mark.oracle
-@pytest.mark.parametrize("operation", operations)
-def test_segments_are_jax_s(operation):
-    jax = pytest.importorskip("jax")
-    name = f"segment_{operation}"
-    ours, theirs = getattr(ops, name), getattr(jax.ops, name)
-    for values in rows, data.astype(np.int8):
-        for options in {}, {"num_segments": 4, "bucket_size": 3}:
-            assert_like(ours(values, ids, **options), theirs(values, ids, **options))
-    assert_like(ours(rows, ids, 4, mode="clip"), theirs(rows, ids, 4, mode="clip"))
-
-
 def test_segments_want_a_static_number():
     refused(ValueError, "non-negative", ops.segment_sum, data, ids, -1)
     refused(ValueError, "segment_ids of shape", ops.segment_sum, data, ids[:3], 2)
