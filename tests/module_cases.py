@@ -445,7 +445,7 @@ ops_cases = {
     f"segment_{f}": [*(case(F(6, 2), segments, 4), case(Z(6), segments, 4)),
                      case(1.5, segments, 4),
                      case(F(6), np.sort(segments), 8, True, bucket_size=3),
-                     case(data(6, "int8"), segments, 4, bucket_size=3),
+                     case(data(6, "int8"), segments, 4, bucket_size=4),
                      case(F(6, 2), segments - 1, 4, mode="clip")]
     for f in ("sum", "prod", "max", "min")
 }
