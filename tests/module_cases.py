@@ -307,9 +307,9 @@ contracted, for_each_row = (OfLax("RaggedDotDimensionNumbers", numbers) for numb
 program_cases = {
     "associative_scan": [
         *(case(OfLax("add"), xs), case(OfLax("mul"), xs, reverse=True)),
-        *(case(OfLax("max"), xs, axis=1), case(OfLax("add"), xs, axis=-1)),
-        *(case(OfLax("add"), counts), case(recurrence, (xs, xs + 1))),
-        case(OfLax("add"), xs[:1]),
+        case(OfLax("max"), xs, axis=1, reverse=True),
+        *(case(OfLax("add"), xs, axis=-1), case(OfLax("add"), counts)),
+        *(case(recurrence, (xs, xs + 1)), case(OfLax("add"), xs[:1])),
     ],
     "composite": [case(twice, "my.scale", 1, then=(F(3),))],
     "cond": [
