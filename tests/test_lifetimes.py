@@ -265,7 +265,8 @@ def test_a_loop_has_flat_memory(loop):
     # What is remembered of the last few hundred traces has to be there first, and the
     # programs that repeated steps earn.  Steps take six times as long when allocations
     # are traced.
-    count, before = 100, 650 if loop.startswith("jit") else 200
+    before = 3000 if loop == "random" else 650 if loop.startswith("jit") else 200
+    count = 100
     for _ in range(before):
         step()
     gc.collect()
