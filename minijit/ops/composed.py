@@ -450,7 +450,7 @@ def describe(x, arrays, key, traced=False):
             return False
         arrays.append(x)
         key += Tracer, x.aval.shape, x.aval.dtype, x.aval.weak_type
-    elif kind is ArrayImpl or is_array(kind):
+    elif kind is ArrayImpl or is_array(kind):  # Most are, and take no call to see it.
         if x._value is None:
             return False
         aval = x.aval
