@@ -192,6 +192,11 @@ def test_float16s_are_vectors_of_16_bits():
     # What LLVM would find out of float16s takes several times as long.
     text = ir(lambda x: (x.max(0), x > x[::-1]), x.reshape(64, 64))
     assert "x i1>" in text and not re.search(r"imum.v\d+f16|fcmp .*x half>", text)
+    # Nor where LLVM itself makes vectors of a loop.
+    window = (1, 2, 2), (1, 2, 2), "VALID"
+    pooled = lambda x: mj.lax.reduce_window(x, -jnp.inf, mj.lax.max, *window)
+    text = ir(pooled, np.zeros((4, 57, 57), "float16"))
+    assert "maximum.v" in text and "imum.f16" not in text
 
 
 @pytest.mark.parametrize("name", ["max", "min"])

@@ -16,7 +16,7 @@ from ...compile.loops.scalars import BOOL, dtype_bounds
 from .text import instructions
 from .types import kind_of, register_type
 
-FLOAT32, FLOAT64 = map(np.dtype, ("float32", "float64"))
+FLOAT16, FLOAT32, FLOAT64 = map(np.dtype, ("float16", "float32", "float64"))
 
 
 def on_integers(signed, unsigned=None):
@@ -112,11 +112,19 @@ def intrinsic(word, last=()):
 
 def extreme(words):
     """The row of `max` or `min`: of bools, `or` or `and`."""
-    plain = intrinsic(words)
+    plain, itself = intrinsic(words), intrinsic("canonicalize")
 
     def row(writer, name, expr, values):
-        chosen = instructions[words["b"]] if expr.dtype == BOOL else plain
-        return chosen(writer, name, expr, values)
+        if expr.dtype == BOOL:
+            return instructions[words["b"]](writer, name, expr, values)
+        if writer.type(expr.dtype) == "float":
+            # Of what was a float16 LLVM would look for the largest float16, for which
+            # there is no instruction, and a loop of that would not become vectors.
+            values = [
+                itself(writer, name, expr, (x,)) if (FLOAT16, x) in writer.halves else x
+                for x in values
+            ]
+        return plain(writer, name, expr, values)
 
     return row
 
