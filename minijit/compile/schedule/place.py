@@ -50,7 +50,11 @@ def placed(body):
 
 # chapter 16
 class Placer:
-    """The walk of `place`.  `uses` says how often each expression is used in all."""
+    """The walk of `place`.  `uses` says how often each expression is used in all.
+
+    In its methods `bound` has the axes of the loops around, and `placed` is
+    {expression that is known there: how many operations of it stand in one line}.
+    """
 
     def __init__(self, uses, nest, nestable):
         self.uses, self.nest, self.nestable = uses, nest, nestable
@@ -60,11 +64,11 @@ class Placer:
         """The parts of expressions, in order, that can be computed where `bound` is."""
         return [e for e in postorder(roots, placed) if e.free <= bound]
 
-    def let(self, expr, users, placed):
+    def let(self, expr, used_here, placed):
         """A `Let` for an expression whose parts are placed, if it needs one."""
         parts = expr.children()
         deep = 1 + max((placed[c] for c in parts), default=0)
-        alone = self.uses[expr] == 1 and expr in users and deep <= self.nest
+        alone = self.uses[expr] == 1 and expr in used_here and deep <= self.nest
         leaf = isinstance(expr, (Const, Axis))
         cheap = sure(expr) and deep <= 3
         inside = leaf or cheap or (alone and self.nestable(expr))
@@ -108,10 +112,10 @@ class Placer:
         """
         waiting = self.known(roots, bound, placed)
         # A total's parts are used in loops deeper down, a running total's here.
-        users = set(here)
+        used_here = set(here)
         for expr in waiting:
             if type(expr) is not Reduce or bound.issuperset(expr.axes):
-                users.update(expr.children())
+                used_here.update(expr.children())
         result = []
         while waiting:
             later, blocked = [], set()
@@ -120,7 +124,7 @@ class Placer:
                     blocked.add(expr)
                     later.append(expr)
                 else:
-                    result += self.let(expr, users, placed)
+                    result += self.let(expr, used_here, placed)
             if waiting := later:
                 result += self.loops(waiting, bound, placed)
                 waiting = [e for e in waiting if e not in placed]
@@ -141,7 +145,7 @@ class Placer:
         """Nested loops over `axes` around one step of each Reduce in `group`."""
         values = [body for reduce in group for body in reduce.bodies]
         placed = dict(placed)
-        lets = self.exprs(values, values if len(axes) < 1 else (), bound, placed)
+        lets = self.exprs(values, () if axes else values, bound, placed)
         if not axes:
             return lets + [Step(reduce) for reduce in group]
         inner = self.nest_of(group, axes[1:], bound | {axes[0]}, placed)
