@@ -115,7 +115,7 @@ class Line(NamedTuple):
     out: int = 0
 
 
-ONE = Line(1)
+SINGLE = Line(1)
 
 
 class Plan(NamedTuple):
@@ -162,7 +162,7 @@ def merged(group):
     for line in sorted(group, key=lambda x: (x.out, x.lhs, x.rhs), reverse=True):
         if line.size == 1:
             continue
-        before = result[-1] if result else ONE
+        before = result[-1] if result else SINGLE
         if before[1:] == tuple(line.size * step for step in line[1:]):
             result[-1] = Line(before.size * line.size, *line[1:])
         else:
@@ -183,10 +183,10 @@ def plan_of(*views):
     batch, rows, columns, sums = lines(*views)
     if len(sums) > 1:
         return None
-    sum_ = sums[0] if sums else ONE
+    sum_ = sums[0] if sums else SINGLE
     plans, limits = [], config.fusion
-    for row in rows or [ONE]:
-        for column in columns or [ONE]:
+    for row in rows or [SINGLE]:
+        for column in columns or [SINGLE]:
             left = is_matrix((row.size, row.lhs), (sum_.size, sum_.lhs))
             right = is_matrix((sum_.size, sum_.rhs), (column.size, column.rhs))
             out = is_matrix((row.size, row.out), (column.size, column.out))
