@@ -1,8 +1,10 @@
 """`import jax` means minijit: what is there, what is missing, what is restored."""
 
+import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from harness import refused
 
@@ -168,6 +170,53 @@ def test_modules_within_an_imported_one_are_imported():
             assert sys.modules[module.__name__] is module
     assert "jax.tree_util" not in sys.modules and jax.numpy.fft
     assert "jax.numpy.fft" not in sys.modules
+
+
+def test_libraries_choose_their_functions_by_where_an_arrays_class_is():
+    """As opt_einsum and autoray do; a pickle can be read where JAX is JAX again."""
+    home = lambda x: type(x).__module__.partition(".")[0]
+    numpy, seen = minijit.numpy, []
+    with minijit.as_jax():
+        import jax
+
+        x = numpy.ones(2)
+        record = lambda x: seen.append(home(x)) or x
+        jax.vmap(record)(x), jax.grad(record)(1.0), jax.jit(record)(x)
+        assert home(x) == "jaxlib" and seen == ["jax"] * 3
+        from jaxlib._jax import ArrayImpl
+
+        assert ArrayImpl is type(x)
+        kept = pickle.dumps(x)
+    assert home(x) == "minijit" and b"jaxlib" not in kept
+    assert pickle.loads(kept).tolist() == pickle.loads(pickle.dumps(x)).tolist()
+
+
+def test_libraries_ask_whether_a_value_is_known():
+    """Of an argument, and of an array they make, which is part of what is traced."""
+    with minijit.as_jax():
+        import jax
+        from jax import numpy as jnp
+
+        known, table = [], jnp.ones(2)
+
+        def f(x):
+            made = (jnp.asarray([0]), jnp.array(np.ones(2)), jnp.asarray(table))
+            known.append([jax.core.is_concrete(y) for y in (x, *made)])
+            return x
+
+        jax.jit(f)(1.0), jax.grad(f)(1.0)
+        assert known == [[False, False, False, True], [True] * 4]
+        assert jax.core.concrete_or_error(None, table) is table
+
+
+def test_libraries_catch_errors_of_xla():
+    with minijit.as_jax():
+        import jax
+        from jax._src.lib import xla_client
+        from jaxlib.xla_client import XlaRuntimeError
+
+        assert xla_client.XlaRuntimeError is XlaRuntimeError
+        assert XlaRuntimeError is jax.errors.JaxRuntimeError
 
 
 def test_captured_arrays_are_constants_of_jaxprs():

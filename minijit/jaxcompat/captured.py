@@ -74,9 +74,9 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
 
 
 def staged(make):
-    """A maker of arrays whose numbers are tracers within traced functions.
+    """A maker of arrays, which are tracers within traced functions.
 
-    Libraries ask so whether they are traced.  Arrays with axes stay known.
+    Libraries ask so whether they are traced.  What is an array already stays known.
     """
 
     @wraps(make)
@@ -84,7 +84,8 @@ def staged(make):
         x, trace = make(*args, **kwargs), current_trace()
         while trace is not None and not isinstance(trace, JaxprTrace):
             trace = trace.parent
-        if trace is None or not isinstance(x, ArrayImpl) or x.ndim:
+        given = x is (args[0] if args else kwargs.get("object", kwargs.get("a")))
+        if trace is None or not isinstance(x, ArrayImpl) or given:
             return x
         return JaxprTracer(trace, trace.lift(x))
 

@@ -13,6 +13,7 @@ does not is a `Missing`: it can be imported, and says what it is when it is used
 
 from __future__ import annotations
 
+import copyreg
 import importlib
 import os
 import runpy
@@ -82,6 +83,8 @@ single_names = {}
 for _modules, (_found, *_names) in rows_of("""
     _jax: trace.jit.jit PjitFunction=JitFunction
     _jax xla_client: trace.api.devices Device
+    _jax xla_client: errors JaxRuntimeError XlaRuntimeError=JaxRuntimeError
+    _jax _src.array: trace.array ArrayImpl
     _src.dispatch: jaxcompat.plain_answers wait_for_tokens=effects_barrier
     _src.dtypes: jaxcompat.lax_internals to_complex_dtype
     _src.dtypes: trace.dtypes TypePromotionError
@@ -94,8 +97,11 @@ for _modules, (_found, *_names) in rows_of("""
     _src.ad_checkpoint: ad_checkpoint saved_residuals=residual_pairs
     _src.distributed: jax_modules global_state
     core: jaxcompat.core is_constant_dim
-    core: extend.core DropVar find_top_trace gensym get_opaque_trace_state
-     new_jaxpr_eqn trace_state_clean valid_jaxtype
+    core: extend.core DropVar JaxprTypeError check_jaxpr concrete_or_error
+     find_top_trace gensym get_opaque_trace_state is_concrete jaxprs_in_params
+     new_jaxpr_eqn primal_dtype_to_tangent_dtype trace_state_clean
+     unsafe_am_i_under_a_jit_DO_NOT_USE unsafe_am_i_under_a_vmap_DO_NOT_USE
+     valid_jaxtype
     _src.core: extend.core trace_state_clean
     _src.public_test_util: test_util check_close
     _src.tree_util: jaxcompat.attributes _registry=node_types
@@ -246,6 +252,8 @@ class Facade(types.ModuleType):
         """What is no name of minijit's: a module of JAX's, or a missing name."""
         full = f"{self.__name__}.{name}"
         inner = full.partition(".")[2]
+        if self.__name__ == "jax._src.lib" and name in in_jaxlib:
+            return facade(f"jaxlib.{name}")
         in_jaxlib_alone = self.__name__ == "jaxlib" and name in in_jaxlib
         if in_jaxlib_alone or inner in sources or inner in not_here or mine(full):
             return self.submodule(full)
@@ -349,6 +357,27 @@ def jax_is(kind):
     return [n for n in jax if isinstance(sys.modules[n], Facade) == kind]
 
 
+# Libraries choose their functions by the package in which an array's class is.
+classes_of_arrays = """
+    trace.array:ArrayImpl trace.jaxprs.jaxpr:JaxprTracer
+    transform.batching.vmap:BatchTracer transform.derivatives.linearize:JVPTracer
+""".split()
+
+
+def arrays_are_of(theirs):
+    """Say that the classes of arrays and tracers are JAX's, or say where they are."""
+    for place in classes_of_arrays:
+        module, _, name = place.partition(":")
+        cls = getattr(import_mine(module), name)
+        jaxs = "jax._src.core" if name.endswith("Tracer") else "jaxlib._jax"
+        cls.__module__ = jaxs if theirs else f"{package}.{module}"
+
+
+def read_array(value, aval):
+    """The array of a pickle, which names no class: it may be read where JAX is JAX."""
+    return import_mine("trace.array").ArrayImpl(value, aval)
+
+
 def install():
     """From here on `import jax` means minijit in this process."""
     if jax_is(False):
@@ -361,6 +390,9 @@ def install():
     if finder not in sys.meta_path:
         sys.meta_path.insert(0, finder)
     import_mine("numpy.namespace").spaces["arrays"] = "jax.numpy"
+    arrays_are_of(theirs=True)
+    array = import_mine("trace.array").ArrayImpl
+    copyreg.pickle(array, lambda x: (read_array, x.__reduce__()[1]))
 
 
 @contextmanager
@@ -378,6 +410,7 @@ def as_jax() -> Iterator[None]:
         if not installed:
             sys.meta_path.remove(finder)
             import_mine("numpy.namespace").spaces["arrays"] = f"{package}.numpy"
+            arrays_are_of(theirs=False)
             forget_users({*sys.modules} - before)
 
 

@@ -243,10 +243,20 @@ def concrete_or_error(force, value, context=""):
     return value if force is None else force(value)
 
 
+def is_concrete(x):
+    """Whether a value is known: all but those that stand for any.  JAX: same name."""
+    try:
+        concrete_or_error(None, x)
+    except TypeError:
+        return False
+    return True
+
+
 _names.publish(globals(), """
     AbstractValue ClosedJaxpr DropVar Jaxpr JaxprEqn JaxprTypeError Literal Primitive
     ShapedArray Trace Var check_jaxpr concrete_or_error find_top_trace gensym
-    get_opaque_trace_state jaxpr_as_fun jaxprs_in_params mapped_aval new_jaxpr_eqn
-    no_effects primal_dtype_to_tangent_dtype subjaxprs take_current_trace unmapped_aval
-    unsafe_am_i_under_a_jit_DO_NOT_USE unsafe_am_i_under_a_vmap_DO_NOT_USE valid_jaxtype
+    get_opaque_trace_state is_concrete jaxpr_as_fun jaxprs_in_params mapped_aval
+    new_jaxpr_eqn no_effects primal_dtype_to_tangent_dtype subjaxprs take_current_trace
+    unmapped_aval unsafe_am_i_under_a_jit_DO_NOT_USE
+    unsafe_am_i_under_a_vmap_DO_NOT_USE valid_jaxtype
 """)
