@@ -315,14 +315,14 @@ def graph(
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     inputs = [*jaxpr.constvars, *jaxpr.invars]
     letters = {v: letter(i) for i, v in enumerate(inputs + made_by(jaxpr))}
-    rows = layers(jaxpr, inputs)
-    axis = blank(axis, max(3.0, 1.3 * max(map(len, rows))), 0.8 * (len(rows) + 1))
+    rows = lowered(layers(jaxpr, inputs))
+    axis = blank(axis, max(3.0, 1.4 * max(map(len, rows))), 0.8 * (len(rows) + 1))
     boxes: dict[int, Any] = {}
     home: dict[Any, Any] = {v: v for v in inputs}  # where a variable is made
     for depth, row in enumerate(rows):
         for i, node in enumerate(row):
             x, y = i - (len(row) - 1) / 2, depth if upward else -depth
-            if depth == 0:
+            if not hasattr(node, "primitive"):
                 boxes[id(node)] = box(axis, x, y, letters[node], PRIMAL)
             else:
                 text = label(node) if label else str(node.primitive)
@@ -392,6 +392,24 @@ def layers(jaxpr: Any, inputs: list[Any]) -> list[list[Any]]:
         for i, eqn in enumerate(row):
             across |= dict.fromkeys(eqn.outvars, i - (len(row) - 1) / 2)
     return rows
+
+
+def lowered(rows: list[list[Any]]) -> list[list[Any]]:
+    """The rows, but with inputs, and what is made of inputs alone, right above the
+    first equation that uses them, behind what stood there: so their arrows are short.
+    """
+    inputs = {id(v) for v in rows[0]}
+    first: dict[int, int] = {}  # the row in which a variable is used first
+    places: list[list[Any]] = [[] for _ in rows]
+    for depth in reversed(range(len(rows))):
+        for node in rows[depth]:
+            read, made = (used(node), node.outvars) if depth else ([], [node])
+            uses = [first[id(v)] for v in made if id(v) in first]
+            free = inputs.issuperset(map(id, read))
+            own = min(uses) - 1 if uses and free else depth
+            places[own].append(node)
+            first |= {id(v): min(own, first.get(id(v), own)) for v in read}
+    return places
 
 
 def split(forward: Any, linear: Any) -> None:
