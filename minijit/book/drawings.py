@@ -34,6 +34,26 @@ def meanings() -> None:
     ax.set(xlim=(-4.2, 4.2), ylim=(-1.7, 1.7))
 
 
+def a_product_grows() -> None:
+    """Chapter 1: a product as an area, and what it gains when both sides grow."""
+    ax = style.blank(None, 6, 2.7)
+    for x, y, width, height, text, color in (
+        (0, 0, 4, 2, "y x", style.PRIMAL),
+        (4, 0, 0.8, 2, "s x", style.TANGENT),
+        (0, 2, 4, 0.5, "y t", style.TANGENT),
+        (4, 2, 0.8, 0.5, "s t", style.INK),
+    ):
+        draw_frame(ax, x, y, width, height, style.faded(color))
+        draw_frame(ax, x, y, width, height)
+        middle = x + width / 2, y + height / 2
+        ax.text(*middle, text, ha="center", va="center", color=style.DARK)
+    for x, y, text in (
+        (2, -0.2, "y"), (4.4, -0.2, "s"), (-0.15, 1, "x"), (-0.15, 2.25, "t")
+    ):  # fmt: skip
+        ax.text(x, y, text, ha="center", va="center")
+    ax.set(xlim=(-0.4, 5.2), ylim=(-0.4, 2.6), aspect="equal")
+
+
 def ways_of_a_tangent() -> None:
     """Chapter 1: from x to sin(x) x, by two ways."""
     ax = style.blank(None, 8, 2.8)
@@ -99,7 +119,7 @@ def digits(
     for i, axis in enumerate(axes.flat):
         axis.set_axis_off()
         if i < len(pictures):
-            axis.imshow(pictures[i].reshape(8, 8), cmap="gray_r")
+            axis.imshow(pictures[i].reshape(8, 8), cmap="gray_r", vmin=0)
         if i < len(titles):
             color = colors[i] if colors else style.INK
             axis.set_title(titles[i], fontsize=9, color=color)
@@ -111,7 +131,8 @@ def matrices(pairs: Mapping[str, tuple[Any, Any]]) -> None:
     for column, (name, pair) in zip(axes.T, pairs.items(), strict=True):
         for axis, matrix, title in zip(column, pair, (name, "backwards"), strict=True):
             axis.pcolormesh(matrix, cmap="Greys", vmax=1.6, edgecolors=style.INK)
-            axis.set(xlim=(-0.1, 6.1), ylim=(6.1, -0.1), aspect="equal", title=title)
+            axis.set(xlim=(-0.1, 6.1), ylim=(6.1, -0.1), aspect="equal")
+            axis.set_title(title, loc="left")
             axis.axis("off")
 
 
@@ -121,11 +142,11 @@ def way_of_a_call() -> None:
     places = {
         "call": (1, 4, "f(*args)", style.PRIMAL),
         "key": (1, 3, "flatten, make the key", style.INK),
-        "own": (1, 2, "the wrapper's own entries", style.INK),
+        "own": (1, 2, "the function's own entries", style.INK),
         "use": (1, 1, "run, or bind one equation", style.COMPILED),
         "result": (1, 0, "unflatten the result", style.PRIMAL),
         "captures": (4, 3, "what is the function now?", style.INK),
-        "tables": (4, 2, "the tables of all wrappers", style.INK),
+        "tables": (4, 2, "the tables that all share", style.INK),
         "trace": (7, 2, "trace: Python runs", style.WRONG),
         "entry": (7, 1, "a new Entry, a row in traces", style.WRONG),
     }
@@ -351,10 +372,12 @@ def costs_of_bounds(allowed: Sequence[int], runs: Mapping[str, Sequence[Any]]) -
     """Chapter 13: bytes kept and bodies run, by how many steps a loop is allowed."""
     colors = style.WRONG, style.TANGENT, style.RESIDUAL
     _, axes = style.figure(8, 3, ncols=2)
-    for (name, found), color in zip(runs.items(), colors, strict=True):
+    for i, (name, found) in enumerate(runs.items()):
         kept, bodies = [n for *_, n in found], [a + b for a, b, _ in found]
-        axes[0].plot(allowed, kept, "o-", color=color, label=name)
-        axes[1].plot(allowed, bodies, "o-", color=color)
+        # The first is the widest, so that it is seen behind another one.
+        look = {"color": colors[i], "lw": 5 - 1.7 * i, "ms": 10 - 2.5 * i}
+        axes[0].plot(allowed, kept, "o-", label=name, **look)
+        axes[1].plot(allowed, bodies, "o-", **look)
     axes[0].set(yscale="log", ylabel="bytes kept")
     axes[1].set(ylim=0, ylabel="bodies run, both passes")
     for axis in axes:
@@ -378,6 +401,19 @@ def a_loop_in_two() -> None:
         ax.plot((start - 0.2, end + 0.2), (-0.6, -0.6), color=style.INK, lw=1)
         ax.text((start + end) / 2, -0.85, text, ha="center", va="top")
     ax.set(xlim=(-0.8, 10.5), ylim=(-1.9, 1.2))
+
+
+def runs_of_steps(runs: Sequence[int], longest: Sequence[int]) -> None:
+    """Chapter 13: how often each step is run, and row by row what the others spare."""
+    ax = style.blank(None, 8, 2)
+    for step, count in enumerate(runs):
+        for row in range(len(longest)):
+            fill = style.PRIMAL if row < count else None
+            draw_frame(ax, step + 0.06, row + 0.06, 0.88, 0.88, fill)
+    for row, spared in enumerate(longest):
+        text = f"spared here: {spared}, which is L(2, {row})"
+        ax.text(len(runs) + 0.4, row + 0.5, text, va="center")
+    ax.set(xlim=(-2.5, len(runs) + 7), ylim=(-0.2, len(longest) + 0.2), aspect="equal")
 
 
 def schedules(
