@@ -226,7 +226,7 @@ class JitFunction(Jitted[Args, Result]):
         return Entry(info.name, *traced, *kept)
 
     def find(self, key, call, leaves):
-        """The entry for a signature that is not among this wrapper's own."""
+        """The entry for a signature that is not among this function's own."""
         captures = find_captures(self.function)
         era = generation[0], self.generation
         full = *era, captures.key, self.options, key

@@ -219,7 +219,7 @@ class Jitted(Generic[Args, Result]):
         leaf_avals(leaves, leaf_names(self.function, call), self.function)
 
     def remember(self, key, entry, captures, era):
-        """Put an entry into this wrapper's own table."""
+        """Put an entry into this function's own table."""
         with lock:
             if self.has_new_cells():
                 self.entries.clear()

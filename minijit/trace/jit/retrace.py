@@ -138,8 +138,7 @@ explanations = {
     "passed by": ("argument {}: passed by", "pass it the same way in each call"),
     "static": (
         "static argument {}:",
-        "each value is traced; unless shapes or Python's `if` need it, do not make it "
-        "static",
+        "each value is traced; make it static only if shapes or Python's `if` need it",
     ),
     "captured variable": (
         "captured variable {}:",
