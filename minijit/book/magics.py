@@ -266,10 +266,11 @@ def open_book(id: str, namespace: dict[str, Any]) -> str:
 
 def opening_words(book: Book, chapter: Chapter) -> str:
     """What `%chapter` prints: the same whatever chapters land before this one."""
+    title = chapter.title if chapter.title.endswith("?") else f"{chapter.title}."
     if chapter.whole:
         kind = "Chapter 0" if chapter.kind == "start" else chapter.kind.capitalize()
-        return f"{kind}: {chapter.title}. {book.package} is the finished library."
-    head = f"Chapter {chapter.id}: {chapter.title}."
+        return f"{kind}: {title} {book.package} is the finished library."
+    head = f"Chapter {chapter.id}: {title}"
     state = "is what the chapters before it built" if chapter.index else "is empty"
     return f"{head} {book.package} {state}."
 
