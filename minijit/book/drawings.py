@@ -453,7 +453,7 @@ def draw_schedule(
 
 
 def index_maps(maps: Mapping[str, tuple[Callable[..., Any], tuple[int, int]]]) -> None:
-    """Chapter 15: which element of a 3 x 4 array each index of a result asks for.
+    """Chapters 15, 18: which element of a 3 x 4 array each index of a result asks for.
 
     Args:
       maps: {title: (from an index of the result to one of the array, the shape)}.
@@ -704,6 +704,30 @@ def draw_table(
             draw_frame(axis, x + k, -i - 0.8, 1, 0.8, fill=shades[i])
             look = {"ha": "center", "va": "center", "size": 9, "color": style.DARK}
             axis.text(x + k + 0.5, -i - 0.4, f"{number:.3g}", **look)
+
+
+def bits_of_floats(numbers: Mapping[str, Any]) -> None:
+    """Chapter 24: the 32 bits of numbers of float32, in the three parts of a float.
+
+    Args:
+      numbers: {what stands on the left: the number}.
+    """
+    import numpy as np
+
+    axis = style.blank(None, 9, 0.45 * len(numbers) + 0.5)
+    parts = ("sign", 0, 1, style.INK), ("exponent", 1, 9, style.TANGENT)
+    for name, first, last, color in (*parts, ("fraction", 9, 32, style.PRIMAL)):
+        axis.text((first + last - 1) / 2, 0.9, name, ha="center", va="center")
+        for row, number in enumerate(numbers.values()):
+            bits = f"{np.float32(number).view(np.uint32):032b}"
+            for k in range(first, last):
+                square = {"fc": style.faded(color), "ec": color}
+                axis.broken_barh([(k - 0.5, 1)], (-row - 0.4, 0.8), **square)
+                look = {"ha": "center", "va": "center", "color": style.DARK}
+                axis.text(k, -row, bits[k], **look)
+    for row, name in enumerate(numbers):
+        axis.text(-1, -row, name, ha="right", va="center")
+    axis.set(xlim=(-8, 32), ylim=(0.5 - len(numbers), 1.3))
 
 
 def parts_of_a_kernel(speeds: Sequence[float]) -> None:
