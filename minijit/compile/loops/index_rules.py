@@ -16,7 +16,7 @@ import functools
 import math
 import operator
 
-from .expressions import Const, Op, as_index, op, shortcuts
+from .expressions import Axis, Const, Op, as_index, op, shortcuts
 from .scalars import BOOL, INDEX, dtype_bounds, intervals
 
 ONE = as_index(1)
@@ -247,6 +247,14 @@ def over(index, steps):
 
 
 # ---- choices
+
+
+def within(expr):
+    """What a `max` or `min` keeps in bounds, or None."""
+    if type(expr) is not Op or expr.dtype != INDEX or expr.name not in ("max", "min"):
+        return None
+    pairs = expr.args, expr.args[::-1]
+    return next((x for x, y in pairs if type(y) is Const or type(x) is Axis), None)
 
 
 def fold_max(x, y):

@@ -11,10 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..loops.buffers import Buffer
-from ..loops.expressions import Axis, Const, Op, as_index
+from ..loops.expressions import Axis, Const, as_index
 from ..loops.graphs import free_axes, nothing, postorder, recalled, substitute
-from ..loops.index_rules import ONE, digit_of
-from ..loops.scalars import INDEX
+from ..loops.index_rules import ONE, digit_of, within
 from ..loops.statements import Store
 from .nests import steps_of, terms_in_memory
 
@@ -44,14 +43,6 @@ class Access:
     @property
     def size(self):
         return self.buffer.dtype.itemsize
-
-
-def within(expr):
-    """What a `max` or `min` keeps in bounds, or None."""
-    if type(expr) is not Op or expr.dtype != INDEX or expr.name not in ("max", "min"):
-        return None
-    pairs = expr.args, expr.args[::-1]
-    return next((x for x, y in pairs if type(y) is Const or type(x) is Axis), None)
 
 
 @recalled

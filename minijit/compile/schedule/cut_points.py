@@ -5,14 +5,14 @@
 """
 
 from ..loops.contents import loads_within, stored_in, totals_in
-from ..loops.expressions import Const, Op, as_index, op
-from ..loops.graphs import postorder
-from ..loops.index_rules import known
+from ..loops.expressions import Const, Load, Op, as_index, op
+from ..loops.graphs import free_axes, postorder, substitute
+from ..loops.index_rules import ONE, known, linear, within
 from ..loops.scalars import BOOL, INDEX, is_half, wide_dtype
 from ..loops.statements import For, expressions, statements
 from ..numbers.scalar_forms import scalar_form
 from .machine import Machine
-from .nests import rest_of
+from .nests import steps_of
 from .weights import weight
 
 
@@ -44,32 +44,38 @@ def changes(axis, exprs):
             continue
         x, y = expr.args
         for name, index, limit in ((expr.name, x, y), (mirrored[expr.name], y, x)):
-            first = None if axis in limit.free else place_on(index, axis)
-            if first is not None:
-                below = name in ("lt", "le")
-                found.append((expr, below, limit, comparisons[name] - first))
+            rest = None if axis in limit.free else place_on(index, axis)
+            if rest is None:
+                continue
+            below, more = name in ("lt", "le"), comparisons[name]
+            if known(rest) is not None:
+                found.append((expr, below, limit, more - known(rest)))
+            elif limit.dtype == INDEX:  # Sums of others may wrap around.
+                found.append((expr, below, op("sub", limit, rest), more))
     return found
 
 
 def place_on(index, axis):
-    """What is added to an axis to make an index, a number; None if it is more.
+    """What is added to an axis to make an index; None if it is more than a sum.
 
     The index may have become an integer of another dtype, if it fits.
     """
     if isinstance(index, Op) and index.name == "convert":
         given, = index.args
         index = given if given.bounds == index.bounds else index
-    start = rest_of(index, axis)
-    return start.value if isinstance(start, Const) else None
+    if steps_of(index).get(axis) != 1:
+        return None
+    return substitute([index], {axis: as_index(0)}.get)[0]
 
 
 def cut_points(axis, body):
-    """Where a loop may be cut: (numbers, {comparison: its answer up to the first one}).
+    """Where a loop may be cut: (numbers, what is told of its ranges).
 
-    These are known now, and so all answers are; or one number that a run knows.
+    These are known now, and so all answers are; or it is one number that a run knows:
+    then {expression: what it is} of both ranges is told.
     """
     cuts = cuts_of(axis, body)
-    return (cuts, {}) if cuts else open_cut(axis, body)
+    return (cuts, ()) if cuts else open_cut(axis, body)
 
 
 def cuts_of(axis, body):
@@ -81,22 +87,70 @@ def cuts_of(axis, body):
 
 
 def open_cut(axis, body):
-    """Where an answer changes that decides about a function: a number that a run knows.
+    """Where an answer changes that decides about a function, or about all that keeps
+    the loop in bounds: a number that a run knows.
 
     Returns:
       As `cut_points`; the number is at least 0 and at most the axis's extent.
     """
-    exprs = postorder(expressions(body))
+    roots = expressions(body)
+    exprs = postorder(roots)
     functions = any(is_function(e) and axis in e.free for e in exprs)
-    if not functions or not saves_time(axis, exprs, loops=2):
-        return [], {}
+    gathered = kept(axis, exprs)
+    # A vector of them is two instructions a lane.
+    lanes = (Machine.in_force().vector // load.dtype.itemsize for load in gathered)
+    saves = saves_time(axis, exprs, loops=2, more=2 * sum(lanes))
+    if not (functions or gathered) or not saves:
+        return [], ()
     inside = {a for e in totals_in(body) for a in e.axes}
     inside.update(s.axis for s in statements(body) if isinstance(s, For))
     stored = stored_in(body)
-    for compared, below, limit, more in changes(axis, expressions(body)):
+    for compared, below, limit, more in changes(axis, roots):
         if known(limit) is None and is_given(limit, inside, stored):
-            return [place_of(axis, limit, more)], {compared: Const(below, BOOL)}
-    return [], {}
+            ranges = [told(compared, answer, exprs) for answer in (below, not below)]
+            there = (substitute(roots, names.get) for names in ranges)
+            if functions or not any(kept(axis, postorder(part)) for part in there):
+                return [place_of(axis, limit, more)], ranges
+    return [], ()
+
+
+def kept(axis, exprs):
+    """Loads from places that are kept in bounds along an axis: they are gathered."""
+    loads = [e for e in exprs if isinstance(e, Load) and axis in e.free]
+    return [e for e in loads if axis in free_axes(filter(within, postorder(e.index)))]
+
+
+# comparison of x and y -> the least and the largest x - y if it is true, and if not.
+differences = {"lt": (None, -1, 0, None), "le": (None, 0, 1, None)}
+differences |= {"gt": (1, None, None, 0), "ge": (0, None, None, -1)}
+
+
+def told(compared, answer, exprs):
+    """{expression: what it is if a comparison has an answer}: the comparison, and what
+    is kept in bounds although it is there anyway.
+
+        i + k < 9, and so      min(i + k, 9)     is i + k
+        i + k >= 9, and so     max(i + k - 9, 0) is i + k - 9
+    """
+    names, (x, y) = {compared: Const(answer, BOOL)}, compared.args
+    if x.dtype != INDEX:
+        return names
+    *true, low, high = differences[compared.name]
+    low, high = true if answer else (low, high)
+    for expr in exprs:
+        inside = within(expr)
+        if inside is None:
+            continue
+        # How far it is from its limit, and that it is no farther, or no nearer.
+        for first, second, most, least in ((x, y, high, low), (y, x, low, high)):
+            limit, = {*expr.args} - {inside}
+            apart = linear((inside, 1), (limit, -1), (first, -1), (second, 1))
+            end = most if expr.name == "min" else least
+            if apart.keys() <= {ONE} and end is not None:
+                end = apart.get(ONE, 0) + (end if first is x else -end)
+                if end <= 0 if expr.name == "min" else end >= 0:
+                    names[expr] = inside
+    return names
 
 
 def saves_time(axis, exprs, loops, more=0):

@@ -84,7 +84,7 @@ def in_parts(axes, stores):
         if not 0 < len(cuts) < PARTS:
             continue
         loop, = nested([axis, *(a for a in axes if a is not axis)], stores)
-        parts = tuple((part,) for part in cut_at(cuts, loop, {}))
+        parts = tuple((part,) for part in cut_at(cuts, loop))
         ways = [{*map(runs_along, (*stores_in(p), *loads_of(p)))} for p in parts]
         if any(len(way) > 1 for way in ways):  # what is read runs another way
             yield Candidate(f"parts {axes.index(axis)}", parts)

@@ -15,7 +15,8 @@ On the left, a `concatenate`, both are loaded, from places of which a compiler c
 tell that they are neighbours, and one of them is thrown away.  On the right there is
 nothing to choose, and every loop goes along memory.  A mask, such as `j <= i` along j,
 cuts its loop at a number that only a run knows, if a function such as `exp` is in it,
-and the range of a total in which it leaves out terms.
+or if all is gathered only for its sake, as where `jnp.roll` asks a run how far; and the
+range of a total in which it leaves out terms.
 
     place[i] = argmax(k: x[i,k], k)     place[i] = min(l: l where x[i,l] is best,
                                                        else 2147483647)
@@ -37,7 +38,7 @@ from ..loops.contents import (
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
-from ..loops.index_rules import known
+from ..loops.index_rules import within
 from ..loops.reductions import start_values
 from ..loops.scalars import BOOL, INDEX
 from ..loops.statements import (
@@ -46,7 +47,6 @@ from ..loops.statements import (
 from ..lower.choices import MOST_RANGES
 from ..pipeline import arrangements
 from ..settings import config
-from .access import within
 from .cut_points import (
     changes, comparisons, cut_points, is_function, is_given, place_of, saves_time,
 )
@@ -352,21 +352,22 @@ def costs_less(loop, parts):
     return whole < cut
 
 
-def cut_at(cuts, loop, answers):
+def cut_at(cuts, loop, answers=()):
     """The loops for the ranges of one between some numbers.
 
     Args:
-      answers: {comparison: its answer in the first range}, if there are two of them.
+      answers: of each range {expression: what it is there}, if they are told.
     """
     axis, result = loop.axis, []
     inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
-    for start, end in zip([0, *cuts], [*cuts, axis.extent], strict=True):
+    answers = answers or [{}] * (len(cuts) + 1)
+    ranges = zip([0, *cuts], [*cuts, axis.extent], answers, strict=True)
+    for start, end, known in ranges:
         start = as_index(start)
         part = loop_over(op("sub", as_index(end), start))
-        names = {axis: op("add", part, start)} | answers
+        names = {axis: op("add", part, start)} | known
         names |= {a: Axis(a.extent, a.kind) for a in inner}
         result.append(For(part, replaced(loop.body, names.get)))
-        answers = {e: Const(not known(answer), BOOL) for e, answer in answers.items()}
     return result
 
 
