@@ -1,5 +1,7 @@
 """Placing expressions, and the text of programs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,6 @@ from minijit.compile.loops.statements import (
     For, If, Kernel, Let, Program, Start, Step, Store, statements,
 )
 from minijit.compile.schedule.place import place
-from minijit.compile.schedule.placing_rules import filled
 
 pytestmark = pytest.mark.chapter(16)
 F32 = np.dtype("float32")
@@ -72,10 +73,23 @@ def test_placing_does_not_recurse():
     assert max(map(len, lines)) < 200
 
 
-def test_the_last_of_several_stores_fills_a_buffer():
-    y, z, i = buffer("y", 4), buffer("z", 4), Axis(4)
-    body = [Store(b, (i,), Const(k, F32)) for k, b in enumerate((y, z, y))]
-    assert filled(body) == [set(), {z}, {y}]
+def test_a_statement_reads_what_is_there_when_it_runs():
+    x, y, z, i = buffer("x", 4), buffer("y", 4), buffer("z", 4), Axis(4)
+    update = Store(y, (i,), op("mul", Load(y, (i,)), Load(x, (i,))))
+    stores = update, Store(z, (i,), Load(y, (i,))), update
+    kernel = Kernel("k0", (For(i, stores),))
+    assert str(Program("main", (x,), (y, z), (), (), (kernel,))) == """\
+program main(x: f32[4]):
+  output y: f32[4]
+  output z: f32[4]
+  k0:
+    for i0 in 4:
+      v0 = x[i0]
+      y[i0] = y[i0] * v0
+      v1 = y[i0]
+      z[i0] = v1
+      y[i0] = v1 * v0"""
+    assert replace(kernel).body is kernel.body
 
 
 x, w = buffer("x", 4, 8), buffer("w", 4, 8)

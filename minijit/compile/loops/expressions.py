@@ -111,10 +111,18 @@ class Axis(Expr):
 
 
 class Load(Expr):
-    """The element of a buffer at an index, which must be in bounds."""
+    """The element of a buffer at an index, which must be in bounds.
 
-    __slots__ = fields = ("buffer", "index")
+    Attributes:
+      version: which one, if a kernel stores the element between loads of it: `Kernel`
+        tells them apart, for each expression stands for one value.
+    """
+
+    __slots__ = fields = ("buffer", "index", "version")
     text = texts.load_text
+
+    def __new__(cls, buffer, index, version=0):
+        return super().__new__(cls, buffer, index, version)
 
     def derive(self):
         self.dtype = self.buffer.dtype
@@ -124,7 +132,11 @@ class Load(Expr):
         return self.index
 
     def rebuild(self, children):
-        return Load(self.buffer, tuple(children))
+        return Load(self.buffer, tuple(children), self.version)
+
+    def at(self, buffer, index):
+        """The same load, where the element is elsewhere."""
+        return Load(buffer, tuple(index), self.version)
 
 
 class Op(Expr):

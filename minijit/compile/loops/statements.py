@@ -17,12 +17,12 @@ for every value of the axes around it.  The grammar:
     Program ::= Program(name, inputs*, outputs*, constants*, temps*, body*, ...)
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..settings import Settings, config
 from .buffers import Buffer
 from .expressions import Load
-from .graphs import substitute
+from .graphs import postorder, substitute
 
 
 class Stmt:
@@ -114,11 +114,17 @@ class If(Stmt):
 
 @dataclass(frozen=True, eq=False)
 class Kernel(Stmt):
-    """One loop nest, and the equations it came from: the unit that is launched."""
+    """One loop nest, and the equations it came from: the unit that is launched.
+
+    Its loads are `told_apart`, whoever makes it.
+    """
 
     name: str
     body: tuple
     eqns: tuple = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "body", told_apart(self.body))
 
     @property
     def sources(self):
@@ -229,7 +235,7 @@ def on_buffers(body, place, buffers, new=None):
     def load(expr):
         if type(expr) is not Load or expr.buffer not in buffers:
             return None
-        moved = Load(*place(expr.buffer, expr.index))
+        moved = expr.at(*place(expr.buffer, expr.index))
         return moved if moved is not expr else None
 
     exprs = lambda roots: substitute(list(roots), load, new)
@@ -251,6 +257,86 @@ def changed(body, change):
             new = (stmt,) if same else (For(stmt.axis, inner),) if inner else ()
         found += (stmt,) if new is None else new
     return tuple(found)
+
+
+def told_apart(body):
+    """Statements in which each load stands for one value.
+
+    A statement reads what is there when it runs.  But an expression is one object,
+    wherever it stands, and is computed once.  So what is loaded again from a place that
+    was stored into meanwhile is another expression, of another `version`:
+
+        y[i] = y[i] + x[i]                  # version 0
+        z[i] = y[i] * 2                     # version 1
+    """
+    versions = Versions(body)
+    if not versions.loads(expressions(body)):
+        return body
+    versions.walk(body, versions.note)
+    return body if versions.right() else versions.walk(body, versions.named)
+
+
+class Versions:
+    """A walk over statements that knows how often what they store may have changed.
+
+    Attributes:
+      times: {buffer: how often so far}.
+      found: {(buffer, index): {how often: the versions of the loads there}}.
+    """
+
+    def __init__(self, body):
+        self.stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+        self.found: dict = {}
+
+    def loads(self, exprs):
+        return [e for e in postorder(exprs)
+                if type(e) is Load and e.buffer in self.stored]  # fmt: skip
+
+    def note(self, exprs):
+        for e in self.loads(exprs):
+            times = self.found.setdefault((e.buffer, e.index), {})
+            times.setdefault(self.times[e.buffer], set()).add(e.version)
+        return exprs
+
+    def right(self):
+        every = (enumerate(times.values()) for times in self.found.values())
+        return all(versions == {k} for found in every for k, versions in found)
+
+    def named(self, exprs):
+        def version(e):
+            if type(e) is not Load or e.buffer not in self.stored:
+                return None
+            times = [*self.found[e.buffer, e.index]]
+            new = Load(e.buffer, e.index, times.index(self.times[e.buffer]))
+            return new if new is not e else None
+
+        return substitute(list(exprs), version)
+
+    def walk(self, body, change):
+        """The statements with what `change` makes of the expressions of each."""
+        self.times = dict.fromkeys(self.stored, 0)
+        return self.block(body, change)
+
+    def block(self, body, change):
+        done = []
+        for stmt in body:
+            if isinstance(stmt, Store):
+                *index, value = change(stmt.uses())
+                done.append(replace(stmt, index=tuple(index), value=value))
+                self.times[stmt.buffer] += 1
+                continue
+            inside = {s.buffer for s in statements([stmt]) if isinstance(s, Store)}
+            pred = change(stmt.uses()) if isinstance(stmt, If) else ()
+            # A step of a loop may read what the one before has stored.
+            self.change(inside if isinstance(stmt, For) else ())
+            bodies = [self.block(b, change) for b in stmt.bodies()]
+            self.change(inside)
+            done.append(If(*pred, *bodies) if pred else For(stmt.axis, *bodies))
+        return tuple(done)
+
+    def change(self, buffers):
+        for buffer in buffers:
+            self.times[buffer] += 1
 
 
 def program_expressions(program):
@@ -390,6 +476,9 @@ class Region(Kernel):
 
     tables: tuple = ()
     functions: tuple = ()
+
+    def __post_init__(self):
+        """Its kernels were told apart when they were placed."""
 
 
 @dataclass(frozen=True, eq=False)

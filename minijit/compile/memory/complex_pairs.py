@@ -135,7 +135,7 @@ class Pairs:
             return Const(value, real_part(expr.dtype))
         if isinstance(expr, Load):
             index = *(i for i, in inside), as_index(k)
-            return Load(pairs_of(expr.buffer), index)
+            return expr.at(pairs_of(expr.buffer), index)
         (body, *_) = inside
         if expr.op == "mul":
             whole = Reduce("times", expr.axes, body)

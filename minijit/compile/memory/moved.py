@@ -57,10 +57,11 @@ class Moved:
       again: the loads from buffers that have their place together with another one.
       new: {expression: what became of it}.
       named: the expressions that a `Let` here or around has computed.
+      read: the loads that were moved so far.
     """
 
     def __init__(self, places, body):
-        self.places, self.new, self.named = places, {}, set()
+        self.places, self.new, self.named, self.read = places, {}, set(), set()
         often = ((b, n) for b, n in stores_of(body).items() if len(places[b]) > 1)
         self.late = {b for b, n in often if n > 2 * math.prod(b.shape)}
         at = lambda buffer: places.get(buffer, (buffer,))[0]
@@ -75,8 +76,9 @@ class Moved:
     def load(self, expr):
         if type(expr) is not Load or expr.buffer not in self.places:
             return None
-        where = self.places[expr.buffer][0]
-        return where.load(self.exprs(expr.index))
+        self.read.add(expr)
+        found = self.places[expr.buffer][0].load(self.exprs(expr.index))
+        return expr.at(found.buffer, found.index) if type(found) is Load else found
 
     def block(self, body):
         """The statements; a total that became another's equal has one step."""
@@ -126,8 +128,9 @@ class Moved:
         *index, value = self.exprs([*stmt.index, stmt.value])
         stores = [w.store(index, value, stmt.combine) for w in wheres]
         named = len(stores) > 1 and value.children()
-        load = Load(stmt.buffer, stmt.index)
-        if stores and load in self.again and not stmt.combine:
-            self.new = {**self.new, load: value}
+        place = stmt.buffer, stmt.index
+        later = [e for e in self.again - self.read if (e.buffer, e.index) == place]
+        if stores and later and not stmt.combine:
+            self.new = {**self.new, **dict.fromkeys(later, value)}
             named = not isinstance(value, (Axis, Const))
         return [Let(value), *stores] if named else stores

@@ -267,10 +267,10 @@ class Reading:
         block = next(b for b in blocks if store in b)
         after = statements(block[block.index(store) + 1 :])
         elsewhere = [s for s in late if s not in after]
-        value = Load(store.buffer, store.index)
         bits = others = self.of({store.buffer})
-        if not store.combine and value in self.reach:
-            others -= 1 << self.loads.index(value)
+        for k, e in enumerate(self.loads):
+            if not store.combine and (e.buffer, e.index) == (store.buffer, store.index):
+                others -= 1 << k
         read, read_elsewhere = (self.needed(expressions(b)) for b in (late, elsewhere))
         return not (read & others or read_elsewhere & bits)
 

@@ -15,7 +15,8 @@ from collections import Counter
 
 from ..loops.expressions import Axis, Const, Reduce
 from ..loops.graphs import nothing, postorder, recalled
-from ..loops.statements import For, If, Let, Start, Step, expressions
+from ..loops.contents import stored_in
+from ..loops.statements import For, If, Let, Start, Step, Store, expressions, told_apart
 from ..loops.text import arranged
 from . import placing_rules as rules
 from .placing_rules import NEST, known_here, nestable, prepared, running_totals, sure
@@ -34,7 +35,7 @@ def place(body, nest=6, nestable=lambda expr: True, prepare=prepared):
     Returns:
       A tuple of statements, with `Let`, `Start` and `Step`.
     """
-    body = prepare(body)
+    body = told_apart(prepare(body))
     uses = Counter(direct := expressions(body))
     for expr in postorder(direct):
         uses.update(expr.children())
@@ -159,10 +160,10 @@ arranged |= {"kernel": place}
 
 
 class WaitingPlacer(Placer):
-    """A `Placer` for a kernel that reads what it has stored itself.
+    """A `Placer` for a kernel that reads what it stores.
 
-    Such a buffer is bound as an axis is: by what comes after the statement that fills
-    it.  `waits` has the buffers on which an expression waits.
+    Such a buffer is bound as an axis is, but before a loop that stores into it, and
+    where a block begins that does.  `waits` has the buffers that an expression reads.
     """
 
     def __init__(self, *about, waits):
@@ -173,15 +174,21 @@ class WaitingPlacer(Placer):
         parts = super().known(roots, bound, placed)
         return [e for e in parts if self.waits.get(e, nothing) <= bound]
 
+    def let(self, expr, users, placed):
+        found = super().let(expr, users, placed)
+        if not found and expr in self.waits and self.uses[expr] > 1:
+            # Computed anew where it is used next, it might be another number.
+            placed[expr], found = 0, [Let(expr)]
+        return found
+
     def block(self, body, bound, placed):
-        placed, bound = dict(placed), rules.bound_before(body, bound, self.waits)
-        result = self.exprs(self.totals(body, bound, placed), (), bound, placed)
-        for stmt, buffers in zip(body, rules.filled(body), strict=True):
-            inside = bound | buffers
+        placed, still = dict(placed), bound - stored_in(body)
+        result = self.exprs(self.totals(body, still, placed), (), still, placed)
+        for stmt in body:
             # What a statement uses itself, a store's value or the condition of an `If`,
-            # may read its own buffer, as what came before has left it.
+            # is read before it stores anything.
             own = stmt.uses()
-            result += self.exprs(own, own, inside, placed)
-            result += self.statement(stmt, bound, inside, placed)
-            bound = inside
+            result += self.exprs(own, own, bound, placed)
+            still = bound if type(stmt) is Store else bound - stored_in([stmt])
+            result += self.statement(stmt, still, bound, placed)
         return tuple(result)

@@ -64,8 +64,7 @@ def known_here(reduce, bound, placed):
 def waiting_for(body):
     """{expression: the buffers that it reads, and that these statements write}
 
-    Such a buffer is bound as an axis is: by what comes after the statement that fills
-    it.  Expressions that read none are left out, so that mostly there is nothing.
+    Expressions that read none are left out, so that mostly there is nothing.
     """
     written, waits = stored_in(body), {}
     if not any(load.buffer in written for load in loads_of(body)):
@@ -77,34 +76,6 @@ def waiting_for(body):
         if found:
             waits[expr] = found
     return waits
-
-
-def filled(body):
-    """For each statement of a block the buffers that no later one stores into."""
-    full, later = [], nothing
-    for stmt in reversed(body):
-        full.append(stored_in([stmt]) - later)
-        later |= full[-1]
-    return full[::-1]
-
-
-def bound_before(body, bound, waits):
-    """What is bound where a block begins: not what its statements store into.
-
-    But a buffer that they read before they store into it, and not again, is: it holds
-    what the step before has left.
-    """
-    stored, read_late = nothing, nothing
-    for stmt in body:
-        stored |= stored_in([stmt])
-        read_late |= waited_for([stmt], waits) & stored
-    early = waited_for(body, waits) - read_late
-    return bound - (stored - early)
-
-
-def waited_for(body, waits):
-    """The buffers that statements read while others of the kernel store into them."""
-    return nothing.union(*(waits.get(e, nothing) for e in expressions(body)))
 
 
 def running_totals(loop):

@@ -118,7 +118,7 @@ def flattened(body, made=None):
 
     def flat_load(expr):
         if type(expr) is Load and not isinstance(expr.buffer, Flat):
-            return Load(*place(expr.buffer, expr.index))
+            return expr.at(*place(expr.buffer, expr.index))
         return None
 
     exprs = lambda roots: substitute(list(roots), flat_load, known)
