@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.fuse.fusion import settle
 from minijit.compile.loops.buffers import Buffer
-from minijit.compile.loops.expressions import Axis, Load, Op
+from minijit.compile.loops.expressions import Axis, Load, Op, op
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import For, Kernel, Store, expressions
 from minijit.compile.schedule.shared_loops import Part, saved_bytes
@@ -411,8 +411,19 @@ def test_what_a_block_knows_of_its_stores():
     assert last.value == Load(a, (i,))
     *_, last = settle((put(t, a), put(t, b, j), put(y, t)))
     assert last.value == Load(t, (i,))
-    *_, last = settle((put(y, t), put(t, b), put(z, t)))
+    *_, last = settle((put(t, a), For(j, (put(t, b, j),)), put(y, t)))
     assert last.value == Load(t, (i,))
+    *_, last = settle((put(y, t), put(t, b), put(z, t)))
+    assert last.value == Load(b, (i,))
+    # What was stored is made of what is there no more.
+    *_, last = settle((put(t, a), put(a, b), put(y, t)))
+    assert last.value == Load(t, (i,))
+    update = Store(t, (i,), op("add", Load(t, (i,)), Load(b, (i,))))
+    *_, last = settle((update, put(y, t)))
+    assert last.value == Load(t, (i,))
+    # What is stored first is nowhere to be seen.
+    only, last = settle((put(t, a), update, put(y, t)))
+    assert only.value is last.value is op("add", Load(a, (i,)), Load(b, (i,)))
     loops = For(i, (put(y, a),)), For(j, (put(z, y, j),))
     (loop,) = settle(loops)
     assert [s.buffer for s in loop.body] == [y, z]

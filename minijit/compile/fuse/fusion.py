@@ -14,7 +14,6 @@ there for one step of the loops only.
 
 import heapq
 import itertools
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -22,15 +21,15 @@ from ...trace.base.config import config
 from .. import settings as settings
 from ..decisions import Decision, loop_rules, noted, still_true
 from ..loops.buffers import Buffer
-from ..loops.contents import stored_in
+from ..loops.contents import loads_of, loads_within, stored_in
 from ..loops.expressions import Load
-from ..loops.graphs import postorder, sorted_steps
-from ..loops.statements import Kernel, Store, expressions, nested, replaced
+from ..loops.graphs import sorted_steps
+from ..loops.statements import Kernel, Store, nested, replaced
 from ..pipeline import program_passes
 from ..schedule.interchange import block_length, in_rows
 from ..schedule.row_totals import beside, by_rows, is_all_totals, rules_of_totals
 from ..schedule.shared_loops import (
-    Part, between_them, in_columns, is_copy, reads_changed, traffic_of, wanted_only,
+    Part, between_them, in_columns, is_copy, traffic_of, wanted_only,
 )
 
 # ---- what is said of two kernels, and of one
@@ -41,7 +40,6 @@ rules = {
     "blocks of columns": (True, "they share loops over blocks of columns"),
     "no nest": (False, "one of them is a call, or stores in an order of its own"),
     "overwritten": (False, "the second one writes over what the first one uses"),
-    "changed": (False, "the second one reads an element that the first one updates"),
     "copy": (False, "an update of a copy may be one of the array itself"),
     "barrier": (False, "nothing is fused across an optimization_barrier"),
     "path": (False, "a third step has to run between them"),
@@ -71,13 +69,9 @@ def judged(a, b, saved, rule, **numbers):
     return Decision(*steps, fused, rule, reason, nbytes, tuple(settings), numbers)
 
 
-def kept_apart(a, b, shared):
+def kept_apart(a, b):
     """The rule for two that have to stay apart though their steps fit; or None."""
-    if reads_changed(a, b, shared):
-        return "changed"
-    if b.was and is_copy(a):
-        return "copy"
-    return between_them(a, b)
+    return "copy" if b.was and is_copy(a) else between_them(a, b)
 
 
 def share_in_columns(a, b, shared, saved):
@@ -321,7 +315,7 @@ def joined_loops(body):
                 break
             shared = shared_axes(done[i], late) if done[i].axes else {}
             if len(shared) == len(done[i].axes) == len(late.axes) > 0:
-                place = None if reads_changed(done[i], late, shared) else i
+                place = i
                 break
             if done[i].stores.keys() & late.loads.keys():
                 break
@@ -331,6 +325,63 @@ def joined_loops(body):
             stmt, = join(done[place], late, shared)
             done[place] = Part.inside(0, stmt, (stmt,))
     return tuple(part.step for part in done)
+
+
+def buffers_of(exprs):
+    """The buffers that expressions read."""
+    return {load.buffer for load in loads_within(exprs)}
+
+
+class Known:
+    """What is in elements of arrays, while the statements of a block run.
+
+    Attributes:
+      values: {(buffer, index): what was stored there}.
+      touched: the buffers that were noted, or read, so far.
+      seen: {expression: what became of it}.
+    """
+
+    def __init__(self):
+        self.values, self.touched, self.seen = {}, set(), {}
+
+    def put_into(self, stmt):
+        """A statement with what is known in the place of loads."""
+        stmt, = replaced([stmt], self.value, self.seen)
+        return stmt
+
+    def value(self, expr):
+        if type(expr) is not Load:
+            return None
+        self.touched.add(expr.buffer)
+        return self.values.get((expr.buffer, expr.index))
+
+    def note(self, store):
+        self.values[store.buffer, store.index] = store.value
+        self.touched.add(store.buffer)
+        self.seen[store.value] = store.value
+
+    def forget(self, stored):
+        """Into some buffers something is stored: forget what is made of them."""
+        if self.touched.isdisjoint(stored):
+            return
+        self.values = {
+            (buffer, index): value for (buffer, index), value in self.values.items()
+            if stored.isdisjoint({buffer, *buffers_of((*index, value))})
+        }  # fmt: skip
+        self.seen = {value: value for value in self.values.values()}
+
+
+def without_overwritten(body):
+    """Statements of one block without stores that a later one writes over, unread."""
+    left, over = [], set()
+    for stmt in reversed(body):
+        place = (stmt.buffer, stmt.index) if isinstance(stmt, Store) else None
+        if place not in over:
+            left.append(stmt)
+            read = {load.buffer for load in loads_of([stmt])}
+            fixed = place and not loads_within(stmt.index)
+            over = {p for p in {*over, *([place] if fixed else ())} if p[0] not in read}
+    return left[::-1]
 
 
 # chapter 17
@@ -353,18 +404,17 @@ def join(a, b, shared):
 
 def settle(body):
     """Statements of one block with what they store known to those that follow."""
-    times = Counter(buffer for stmt in body for buffer in stored_in([stmt]))
-    known, settled, seen, read = {}, [], set(), set()
+    known, settled = Known(), []
     for stmt in body:
-        stmt, = replaced([stmt], new=known) if known else [stmt]
+        if not isinstance(stmt, Store):
+            known.forget(stored_in([stmt]))
+        stmt = known.put_into(stmt)
+        if isinstance(stmt, Store):
+            known.forget({stmt.buffer})
+            if stmt.buffer not in buffers_of(stmt.uses()):
+                known.note(stmt)
         settled.append(stmt)
-        parts = postorder(expressions([stmt]), seen)
-        seen.update(parts)
-        read.update(e.buffer for e in parts if type(e) is Load)
-        once = isinstance(stmt, Store) and times[stmt.buffer] == 1
-        if once and stmt.buffer not in read:
-            known[Load(stmt.buffer, stmt.index)] = stmt.value
-    return joined_loops(settled)
+    return joined_loops(without_overwritten(settled))
 
 
 # ---- which kernels
@@ -384,7 +434,7 @@ class Fusion(Parts):
         shared = {} if totals else shared_axes(a, b)
         if not within_steps(a, b, shared):
             return judge("overwritten")
-        if rule := kept_apart(a, b, shared):
+        if rule := kept_apart(a, b):
             return judge(rule)
         if self.path(first, second) is not None:
             return judge("path")

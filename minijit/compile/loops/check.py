@@ -98,7 +98,6 @@ def check_kernel(kernel, known, writable):
     for expr in postorder(expressions(kernel.body)):
         check_expr(expr)
     check_order(kernel.body, {*known})
-    check_changes(kernel.body)
     check_slices(kernel.body, outermost, written - known)
     check_body(kernel.body, nothing, False)
     return written
@@ -160,22 +159,6 @@ def check_order(body, known):
         known |= written
         found |= written
     return found
-
-
-def check_changes(body):
-    """Check that no load stands for what an element was, and for what it becomes.
-
-    One expression is computed once in a block, so a statement that changes an element
-    which it reads itself is the last to read it.
-    """
-    for i, stmt in enumerate(body):
-        stored = {s.buffer for s in statements([stmt]) if isinstance(s, Store)}
-        loads = {e for e in postorder(stmt.uses()) if type(e) is Load}
-        changed = {e for e in loads if e.buffer in stored}
-        again = changed.intersection(postorder(expressions(body[i + 1 :])))
-        require(not again, "{} is read again behind its change", *again)
-        for inner in stmt.bodies():
-            check_changes(inner)
 
 
 def check_loads(exprs, known):

@@ -100,8 +100,7 @@ def reusable(kernel, dying):
             indices[load.buffer].add(load.index)
     pairs = {}
     for k, store in enumerate(stores):
-        # What it reads of its result would be what it reads of the other array.
-        if not covers(store, axes) or store.buffer in indices:
+        if not covers(store, axes):
             continue
         taken = [old for old, _ in pairs.values()]
         free = [b for b in indices if indices[b] == {store.index} and b not in taken]

@@ -34,7 +34,7 @@ from ..pipeline import arrangements
 from ..settings import config
 from .cut_points import cut_points
 from .nests import split, steps_of_block, stride_along
-from .shared_loops import reads_changed, shares_of
+from .shared_loops import shares_of
 
 # A piece of more rows has a multiple of that: whole vectors.
 LINE = 64
@@ -84,8 +84,6 @@ def by_rows(a, b):
             shares[total] = found[0]
         elif asked or not flows:
             return "totals at once", {}
-    if any(reads_changed(a, b, {row: axis}) for axis in shares.values()):
-        return "changed", {}
     room = row.extent * sum(total.dtype.itemsize for total in shares)
     # Of several loops in a row the shares are not added up piece by piece: all of them
     # would be on the stack.

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..loops.contents import is_nest, loads_of, loads_within, perfect, stores_in
+from ..loops.contents import is_nest, loads_of, perfect, stores_in
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.scalars import is_half
@@ -148,18 +148,6 @@ class Part:
         return (*self.loads.get(buffer, ()), *self.stores.get(buffer, ()))
 
     @cached_property
-    def changes(self):
-        """{buffer: the indices} of elements that a store reads and then changes."""
-        found = defaultdict(set)
-        for stmt in stores_in(self.body):
-            if stmt.buffer in self.loads:
-                loads = loads_within(stmt.uses())
-                found[stmt.buffer] |= {
-                    e.index for e in loads if e.buffer is stmt.buffer
-                }
-        return found
-
-    @cached_property
     def is_nest(self):
         """Whether it is loops around stores, which may share them with others."""
         nest = type(self.step) is Kernel and bool(self.axes)
@@ -183,22 +171,6 @@ def in_columns(part, shared):
 def traffic_of(part):
     """The bytes of all arrays that a kernel reads and writes."""
     return sum(b.nbytes for b in part.loads) + sum(b.nbytes for b in part.stores)
-
-
-def reads_changed(a, b, shared):
-    """Whether b reads an element, at the very same index, that a reads and changes.
-
-    In the same step of the same loops one expression would stand for both values.
-    Indices that depend on other arrays may become the same only in one kernel.
-    """
-    names = {j: i for i, j in shared.items()}
-    found = lambda index: any(type(e) in (Load, Reduce) for e in postorder(index))
-    return any(
-        tuple(substitute(list(index), names.get)) in indices
-        or found(index) and any(map(found, indices))
-        for buffer, indices in a.changes.items()
-        for index in b.loads.get(buffer, ())
-    )
 
 
 def axes_of_reads(a, b):
