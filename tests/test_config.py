@@ -119,3 +119,12 @@ def test_flags_of_the_command_line(monkeypatch):
         config.update("xla_profile_version", 0)
     monkeypatch.setattr("sys.argv", ["program.py", "--jax_nope=1"])
     refused(AttributeError, "nope", config.parse_flags_with_absl)
+
+
+@pytest.mark.chapter(16)
+@pytest.mark.parametrize("name", ["parse_flags_with_absl", "config_with_absl"])
+def test_a_program_may_begin_with_its_flags(name):
+    """Nothing has asked for JAX's flags before: what comes with them is there."""
+    code = f"import minijit; minijit.config.{name}(); print(minijit.config.enable_x64)"
+    ran = in_a_fresh_process(code, "1")
+    assert ran.stdout.strip() == "True", ran.stderr

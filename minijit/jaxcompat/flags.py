@@ -168,8 +168,8 @@ def from_jax_environment():
 def parse_flags_with_absl():
     """Set the flags that the program was started with, `--jax_NAME=value`.
 
-    JAX: `jax.config.parse_flags_with_absl`.  Where absl reads the other flags of the
-    program it is told of these, so that it does not complain of them.
+    JAX: `jax.config.parse_flags_with_absl`, and `config_with_absl`.  Where absl reads
+    the other flags of the program it is told of these, and does not complain of them.
     """
     absl = sys.modules.get("absl.flags")
     for text in sys.argv[1:]:
@@ -180,7 +180,9 @@ def parse_flags_with_absl():
                 absl.DEFINE_string(name, value, "one of JAX's flags")
 
 
-config.parse_flags_with_absl = parse_flags_with_absl  # type: ignore[attr-defined]
+vars(config).update(
+    dict.fromkeys(("config_with_absl", "parse_flags_with_absl"), parse_flags_with_absl)
+)
 
 
 class State:

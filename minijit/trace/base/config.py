@@ -179,7 +179,8 @@ class Config:
                 return values[name]
         if name.startswith("__"):
             raise AttributeError(name)
-        return self.read(name)
+        self.own_name(name)  # What JAX's has besides flags comes with JAX's flags.
+        return vars(self)[name] if name in vars(self) else self.read(name)
 
     def trace_key(self):
         """The `TraceKey` of the flags that are set here: a part of cache keys."""
