@@ -34,7 +34,7 @@ class Unrolled:
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
 
     @staticmethod
-    def while_loop(goes_on, body, val):
+    def while_loop(goes_on, body, val, **mode):
         while bool(goes_on(val)):
             val = body(val)
         return val

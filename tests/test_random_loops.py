@@ -1,52 +1,35 @@
 """Random loops, differentiated: as the same program unrolled by Python.
 
-Hypothesis draws the body of a loop, statement by statement: arithmetic, branches and
-loops in it, integers that are carried and indexed with, values captured from outside.
-How often it runs depends on the data.  Its gradient is that of the same statements
-run by Python's own `if` and `while`, which shares no rule of control flow with it.
+The body of a loop is drawn statement by statement: arithmetic, branches and loops in
+it, integers that are carried and indexed with, values captured from outside.  How often
+it runs depends on the data.  What is asked of a program of `test_control_flow` is asked
+of it, under a stack of transformations that is drawn as well.
 
-A step takes the square root, the logarithm and the inverse of a number that is positive
-as long as the loop runs, and soon not any more: a lane that waits for others and
-computed with it would bring NaN into their gradients.
+Each step takes the square root of a number that is positive as long as the loop runs,
+and not any more when it is over: a lane that waits for others and computed with it
+would bring NaN into their gradients.
 """
 
 import os
-from dataclasses import dataclass
-from functools import partial
+import random
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from harness import alike
-from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+import test_control_flow as control_flow
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax
-from minijit.ad_checkpoint import saved_residuals
-from minijit.trace.array import ShapedArray
 from minijit.trace.jit.jit import executors
-from minijit.transform.control_flow.unions_and_tapes import TapeValue
-from minijit.transform.remat.residual_report import bytes_held
-from tests.test_control_flow import Unrolled
 
-pytestmark = pytest.mark.chapter(22)
-
-# `LOOPS=1000` runs so many of each.
-MANY = int(os.environ.get("LOOPS", "0"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def double_precision():
-    with mj.enable_x64(True):
-        yield
-    mj.clear_caches()
-
+pytestmark = [pytest.mark.chapter(22), pytest.mark.usefixtures("interpreted_doubles")]
 
 # ---- what a program consists of
 #
 # A state is {"x": f64[3], "s": f64[], "t": f64[], "n": i32[]}.  t is positive while the
-# outer loop runs.  A step is a function (L, outside, state) -> state, where `L` has the
-# control flow, and `outside` what the body captures: {"w": f64[3], "m": f64[3,3]}.
+# outer loop runs.  A statement is a function (L, outside, state) -> state, where `L`
+# has the control flow, and `outside` what the body captures: {"w": f64[3], "m":
+# f64[3,3]}.
 
 vectors = {
     "x": lambda o, s: s["x"],
@@ -106,8 +89,7 @@ def own_rule_jvp(primals, tangents):
     return own_rule(x), t * (1.0 - x * x) / (1.0 + x * x) ** 2
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A statement: what kind it is, and its parts."""
 
     kind: str
@@ -123,26 +105,10 @@ def run_all(steps, L, outside, state):
     return state
 
 
-def set_vector(L, o, s, name):
-    return s | {"x": jnp.tanh(vectors[name](o, s))}
-
-
-def set_scalar(L, o, s, name):
-    return s | {"s": jnp.sin(scalars[name](o, s))}
-
-
-def set_integer(L, o, s, name):
-    return s | {"n": integers[name](o, s)}
-
-
 def branch(L, o, s, test, first, second):
     """A branch whose operands are the state, and what is outside a closure."""
-    return L.cond(
-        tests[test](o, s),
-        lambda s: run_all(first, L, o, s),
-        lambda s: run_all(second, L, o, s),
-        s,
-    )
+    return L.cond(tests[test](o, s), lambda s: run_all(first, L, o, s),
+                  lambda s: run_all(second, L, o, s), s)  # fmt: skip
 
 
 def branch_on_closures(L, o, s, test, first, second):
@@ -168,10 +134,8 @@ def inner_while(L, o, s, steps):
 
 
 def inner_fori(L, o, s, steps):
-    def body(i, s):
-        return run_all(steps, L, o, s | {"n": s["n"] + jnp.asarray(i, "int32")})
-
-    return L.fori_loop(0, 2, body, s)
+    counted = lambda i, s: s | {"n": s["n"] + jnp.asarray(i, "int32")}
+    return L.fori_loop(0, 2, lambda i, s: run_all(steps, L, o, counted(i, s)), s)
 
 
 def inner_scan(L, o, s, reverse, steps):
@@ -184,214 +148,107 @@ def inner_scan(L, o, s, reverse, steps):
 
 
 kinds = {
-    "vector": set_vector, "scalar": set_scalar, "integer": set_integer,
+    "vector": lambda L, o, s, name: s | {"x": jnp.tanh(vectors[name](o, s))},
+    "scalar": lambda L, o, s, name: s | {"s": jnp.sin(scalars[name](o, s))},
+    "integer": lambda L, o, s, name: s | {"n": integers[name](o, s)},
     "cond": branch, "closures": branch_on_closures, "switch": choice,
     "while": inner_while, "fori": inner_fori, "scan": inner_scan,
 }  # fmt: skip
 
 
-@st.composite
 def statements(draw, depth):
-    """A list of statements, nested at most so deep."""
-    return tuple(
-        draw(statement(depth)) for _ in range(draw(st.integers(1, 3 if depth else 2)))
-    )
+    """Some statements, nested at most so deep."""
+    count = draw.randint(1, 3 if depth else 2)
+    return tuple(statement(draw, depth) for _ in range(count))
 
 
-@st.composite
 def statement(draw, depth):
     simple = {"vector": vectors, "scalar": scalars, "integer": integers}
-    kind = draw(st.sampled_from([*simple, *simple] + [*kinds][3:] * (depth > 0)))
+    kind = draw.choice([*simple, *simple] + [*kinds][3:] * (depth > 0))
     if kind in simple:
-        return Step(kind, (draw(st.sampled_from(sorted(simple[kind]))),))
+        return Step(kind, (draw.choice([*simple[kind]]),))
     count = {"cond": 2, "closures": 2, "switch": 3}.get(kind, 1)
-    parts = tuple(draw(statements(depth - 1)) for _ in range(count))
-    if kind in ("cond", "closures"):
-        parts = (draw(st.sampled_from(sorted(tests))), *parts)
-    if kind == "scan":
-        parts = (draw(st.booleans()), *parts)
-    return Step(kind, parts)
+    first = {"scan": [True, False]} | dict.fromkeys(("cond", "closures"), [*tests])
+    chosen = [draw.choice(first[kind])] if kind in first else []
+    return Step(kind, (*chosen, *(statements(draw, depth - 1) for _ in range(count))))
 
 
-# ---- the loop, and what is done to it
+# ---- the loop
 
 
-def loop(steps, L, p, **mode):
-    """Until t is used up, at a rate that depends on the data."""
-    outside = {"w": p["w"], "m": jnp.outer(p["w"], jnp.cos(p["w"])) * 0.5}
+class Program(NamedTuple):
+    """A loop of drawn statements, alone or in a scan; `time` is how long it goes on."""
 
-    def body(state):
-        state = run_all(steps, L, outside, state)
-        return state | {"t": state["t"] - 0.3 - 0.2 * jnp.tanh(state["s"] ** 2)}
+    steps: tuple
+    time: float
+    in_a_scan: bool
+    mode: tuple
 
-    state = {"x": p["x"], "s": p["x"][1], "t": p["t"], "n": jnp.zeros((), "int32")}
-    end = L.while_loop(lambda state: state["t"] > 0.3, body, state, **mode)
-    return jnp.dot(end["x"], np.array([1.0, 2.0, -0.5])) + end["s"] * p["t"] + end["t"]
+    def __call__(self, L, x):
+        x = jnp.asarray(x)
+        w, time = jnp.cos(3.0 * x), self.time * (1.0 + x[1])
+        if not self.in_a_scan:
+            return self.loop(L, x, w, time) * x
 
+        def body(x, row):
+            """The loop runs for each row, and what it finds is carried."""
+            y = self.loop(L, x + row[0] * 0.3, w, time * row[1])
+            return jnp.tanh(x + y * w), y
 
-class UnrolledToo(Unrolled):
-    """Python's control flow, which takes a `reverse` and needs none."""
+        xs = np.array([[0.2, 1.0], [-0.5, 0.2], [0.1, 0.7]])
+        x, ys = L.scan(body, x, xs)
+        return x * ys
 
-    @staticmethod
-    def while_loop(goes_on, body, val, **mode):
-        return Unrolled.while_loop(goes_on, body, val)
+    def loop(self, L, x, w, time):
+        """Until t is used up, at a rate that depends on the data."""
+        outside = {"w": w, "m": jnp.outer(w, jnp.cos(w)) * 0.5}
 
+        def body(state):
+            state = run_all(self.steps, L, outside, state)
+            slower = 0.1 * jnp.sqrt(state["t"]) * jnp.tanh(state["s"] ** 2)
+            return state | {"t": state["t"] - 0.4 + slower}
 
-def alone(steps, L, p, **mode):
-    return loop(steps, L, p, **mode)
-
-
-def in_a_scan(steps, L, p, **mode):
-    """The loop runs once for each row of xs, and what it finds is carried."""
-
-    def body(x, row):
-        y = loop(steps, L, p | {"x": x + row[0] * 0.3, "t": p["t"] * row[1]}, **mode)
-        return jnp.tanh(x + y * p["w"]), y
-
-    xs = np.array([[0.2, 1.0], [-0.5, 0.2], [0.1, 0.7]])
-    x, ys = L.scan(body, p["x"], xs)
-    return jnp.sum(x * ys)
-
-
-def of(program, L):
-    steps, nest, mode = program
-    mode = mode if L is lax else {}
-    return lambda p: nest(steps, L, p, **mode)
+        state = {"x": x, "s": x[1], "t": time, "n": jnp.zeros((), "int32")}
+        goes_on = lambda state: state["t"] > 0.1
+        end = L.while_loop(goes_on, body, state, **dict(self.mode))
+        weights = np.array([1.0, 2.0, -0.5])
+        return jnp.dot(end["x"], weights) + end["s"] * time + end["t"]
 
 
-# t decides on the number of steps: none, one, two to four, six to ten.
-points = [
-    {"x": np.array([0.4, -0.3, 0.8]), "w": np.array([0.9, -0.5, 0.4]), "t": 0.2},
-    {"x": np.array([-0.6, 0.5, 0.2]), "w": np.array([0.3, 0.8, -0.7]), "t": 0.55},
-    {"x": np.array([0.1, 0.9, -0.4]), "w": np.array([-0.8, 0.6, 0.5]), "t": 1.4},
-    {"x": np.array([0.7, 0.2, -0.9]), "w": np.array([0.5, -0.9, 0.6]), "t": 3.2},
-]
-lanes = mj.tree.map(lambda *xs: np.stack(xs), *points)
+def drawn(seed):
+    draw = random.Random(seed)
+    mode = draw.choice([{}, {}, {"reverse": "checkpoint", "slots": 2}])
+    # In the two lanes: no step or one; two or three; seven or fifteen.
+    time = draw.choice([0.1, 0.65, 3.15])
+    return Program(statements(draw, 2), time, seed % 2 == 0, tuple(mode.items()))
 
 
-def reference(program):
-    """The gradient at each point, with the loops in Python."""
-    grad = mj.grad(of(program, UnrolledToo))
-    return [grad(p) for p in points]
+# `LOOPS=1000` runs so many.
+MANY = int(os.environ.get("LOOPS", "14"))
 
 
-def summed(f):
-    return lambda lanes: jnp.sum(mj.vmap(f)(lanes))
+@pytest.mark.parametrize("seed", range(MANY))
+def test_what_lanes_share_has_a_gradient_from_each(seed):
+    program, points = drawn(seed), list(map(jnp.asarray, control_flow.points))
+    f = lambda L, x, w: program.loop(L, x, w, program.time * (1.0 + x[1]))
+    lanes = lambda w: mj.vmap(lambda x: f(mj.lax, x, w))(jnp.stack(points))
+    found = mj.grad(lambda w: jnp.sum(lanes(w)))(points[0])
+    unrolled = lambda w: sum(f(control_flow.Unrolled, x, w) for x in points)
+    np.testing.assert_allclose(found, mj.grad(unrolled)(points[0]), 1e-9, 1e-12)
 
 
-# A transformed function, as one of all lanes or of one point.
-each = {
-    "grad": mj.grad,
-    "jit-grad": lambda f: mj.jit(mj.grad(f)),
-    "grad-jit": lambda f: mj.grad(mj.jit(f)),
-    "grad-checkpoint": lambda f: mj.grad(mj.checkpoint(f)),
-    "checkpoint-grad": lambda f: mj.checkpoint(mj.grad(f)),
-    "vjp-linear": lambda f: lambda p: mj.linear_transpose(
-        mj.linearize(f, p)[1], p
-    )(1.0)[0],
-}  # fmt: skip
-together = {
-    "vmap-grad": lambda f: mj.vmap(mj.grad(f)),
-    "grad-vmap": lambda f: mj.grad(summed(f)),
-    "jit-vmap-grad": lambda f: mj.jit(mj.vmap(mj.grad(f))),
-    "grad-vmap-checkpoint": lambda f: mj.grad(summed(mj.checkpoint(f))),
-    "grad-checkpoint-vmap": lambda f: mj.grad(mj.checkpoint(summed(f))),
-}
-programs = st.tuples(
-    statements(2),
-    st.sampled_from([alone, in_a_scan]),
-    st.sampled_from([{}, {}, {"reverse": "checkpoint", "slots": 2}]),
-)
+jitting = [name for name in control_flow.stacks if "jit" in name]
 
 
-def quick(examples):
-    return settings(
-        max_examples=MANY or examples,
-        deadline=None,
-        derandomize=not MANY,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+@pytest.mark.parametrize("seed", range(MANY))
+def test_as_unrolled(seed):
+    stacks = [*control_flow.stacks]
+    control_flow.test_as_unrolled(drawn(seed), stacks[seed % len(stacks)])
 
 
-close = partial(alike, rtol=1e-8, atol=1e-10)
-
-
-def compare(program, name, backend):
-    """One way to a gradient, at all points, against Python's."""
-    before, want = executors["default"], reference(program)
-    executors["default"] = executors[backend]
-    try:
-        if name in each:
-            f = each[name](of(program, lax))
-            for p, y in zip(points, want, strict=True):
-                close(f(p), y)
-        else:
-            f = together[name](of(program, lax))
-            close(f(lanes), mj.tree.map(lambda *ys: jnp.stack(ys), *want))
-    finally:
-        executors["default"] = before
-        mj.clear_caches()
-
-
-@quick(14)
-@given(programs, st.sampled_from([*each, *together]))
-def test_gradient_is_that_of_the_unrolled_program(program, name):
-    compare(program, name, "eval")
-
-
-jitted_ways = [name for name in (*each, *together) if "jit" in name]
-
-
-@quick(10)
-@given(programs, st.sampled_from(jitted_ways))
-def test_gradient_of_the_native_loop_is_too(program, name):
+@pytest.mark.parametrize("seed", range(MANY))
+def test_native_loops_are_as_unrolled(seed, monkeypatch):
     """The source that is compiled, run as the Python that it is."""
-    compare(program, name, "plain")
-
-
-# ---- what is kept
-
-
-class Counting(UnrolledToo):
-    """Counts the steps of the outermost loop."""
-
-    def __init__(self):
-        self.steps = self.depth = 0
-
-    def while_loop(self, goes_on, body, val, **mode):
-        self.depth += 1
-        while bool(goes_on(val)):
-            self.steps += self.depth == 1
-            val = body(val)
-        self.depth -= 1
-        return val
-
-
-@pytest.mark.parametrize("backend", ["eval", "plain"])
-@quick(6)
-@given(steps=statements(2))
-def test_tapes_hold_their_steps_times_what_a_step_keeps(backend, steps):
-    f = of((steps, alone, {}), lax)
-    report = saved_residuals(f, points[-1])
-    before = executors["default"]
-    executors["default"] = executors[backend]
-    try:
-        for p in points:
-            counting = Counting()
-            loop(steps, counting, mj.tree.map(jnp.asarray, p))
-            leaves = mj.tree.leaves(mj.vjp(mj.jit(f), p)[1])
-            tapes = [x for x in leaves if isinstance(x, TapeValue)]
-            assert {len(t) for t in tapes} <= {counting.steps}
-            assert sum(sum(bytes_held(t.aval)) for t in tapes) == report.nbytes_per_step
-            for tape in tapes:
-                # What a branch or an inner loop keeps is for their tests to count.
-                known = isinstance(tape.aval.element, ShapedArray)
-                most = len(tape) * sum(bytes_held(tape.aval))
-                assert tape.nbytes == most or not known
-            arrays = [x for x in leaves if not isinstance(x, TapeValue)]
-            assert sum(np.asarray(x).nbytes for x in arrays) <= report.nbytes
-    finally:
-        executors["default"] = before
-        mj.clear_caches()
+    monkeypatch.setitem(executors, "default", executors["plain"])
+    control_flow.test_as_unrolled(drawn(seed), jitting[seed % len(jitting)])
+    mj.clear_caches()
