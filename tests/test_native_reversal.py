@@ -91,18 +91,18 @@ cases = {
 }
 
 
-@pytest.mark.parametrize("name", cases)
-def test_gradients_are_native_and_as_interpreted(name, backend="plain"):
+# By numba a sample.
+ways = [(name, "plain") for name in cases]
+ways += [pytest.param(name, "llvm", marks=pytest.mark.chapter(23)) for name in cases]
+ways += [("slots of 3", "python"), ("half precision", "python")]
+
+
+@pytest.mark.parametrize("name, backend", ways)
+def test_gradients_are_native_and_as_interpreted(name, backend):
     g = mj.grad(cases[name])
     assert executors["plain"](mj.make_jaxpr(g)(x), "g").fallbacks == ()
     for point in (x, 0.3 * x):
         agree(g, point, backend=backend, rtol=1e-4)
-
-
-# A sample; `test_regions` has them all through LLVM.
-@pytest.mark.parametrize("name", ["slots of 3", "half precision"])
-def test_gradients_by_numba(name):
-    test_gradients_are_native_and_as_interpreted(name, "python")
 
 
 transformed = {

@@ -179,13 +179,17 @@ def check_values_of_all_kinds(backend, closed, arguments):
         np.testing.assert_allclose(run(*args)[0], wanted(*args)[0], err_msg=kind)
 
 
+by_llvm = pytest.mark.chapter(23)
+
+
 def compiled_by(*by_numba):
-    """Pairs of a type and an executor; `test_regions` has all types through LLVM.
+    """Pairs of a type and an executor.
 
     numba takes many seconds for tables within tables: it is asked for the types named.
     """
-    plain = [(name, "plain") for name in table_types]
-    return plain + [(name, "python") for name in by_numba]
+    found = [(name, "plain") for name in table_types]
+    found += [pytest.param(name, "llvm", marks=by_llvm) for name in table_types]
+    return found + [(name, "python") for name in by_numba]
 
 
 @pytest.mark.parametrize("name, backend", compiled_by("Union"))
@@ -234,7 +238,8 @@ on_arrays = {
 
 
 # By numba the one that asks most of it, and one of two of them.
-of_types = [(*pair, of) for pair in compiled_by() for of in on_arrays]
+of_types = [(name, "plain", of) for name in table_types for of in on_arrays]
+of_types += [pytest.param(k, "llvm", of, marks=by_llvm) for k, _, of in of_types]
 of_types += [("Union", "python", of) for of in ("select", "sum of spread")]
 
 

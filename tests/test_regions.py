@@ -26,7 +26,6 @@ from minijit.trace.jit.jit import executors
 from minijit.transform.control_flow.unions_and_tapes import TapeValue
 from tests import (
     ir_interpreter, test_lane_blocks as blocks, test_native_reversal as reversal,
-    test_native_tapes,
 )
 from tests.test_control_flow import programs, slope
 from tests.test_interrupts import FOR_EVER, Alarm, alarms, decay, raise_alarm, swap
@@ -251,24 +250,6 @@ def interpreted_gradient(f, point):
 @pytest.mark.parametrize("program", programs)
 def test_gradients_interpreted(program):
     interpreted_gradient(slope(with_lax(program)), points[0])
-
-
-@pytest.mark.parametrize("name", test_native_tapes.table_types)
-def test_values_of_all_types(name):
-    tapes = test_native_tapes
-    tapes.test_zeros_of_any_length_and_case_are_read_natively(name, "llvm")
-    tapes.test_tapes_and_unions_are_handed_on_natively(name, "llvm")
-
-
-@pytest.mark.parametrize("of", test_native_tapes.on_arrays)
-@pytest.mark.parametrize("name", test_native_tapes.table_types)
-def test_functions_of_the_arrays_within(name, of):
-    test_native_tapes.test_functions_of_the_arrays_within(name, "llvm", of)
-
-
-@pytest.mark.parametrize("name", reversal.cases)
-def test_reversal(name):
-    reversal.test_gradients_are_native_and_as_interpreted(name, "llvm")
 
 
 def test_reversal_interpreted():
