@@ -59,6 +59,15 @@ def set_at(index, shape):
     return lambda jax: jax.numpy.asarray(x34).at[index].set(np.ones(shape, np.float32))
 
 
+def same_until(jax, *bounds, **options):
+    return jax.lax.fori_loop(*bounds, lambda i, c: c, x3, **options)
+
+
+def without_jit(jax, call):
+    with jax.disable_jit():
+        return call()
+
+
 # Lines of an expression, and of what it raises with words of the message.  (Of sizes
 # that are equal JAX tells those that it was called with first: np.int64(5), say.)
 mistakes = [" ".join(row.split()).split(" -> ") for row in re.split(r"\n(?! )", """\
@@ -209,6 +218,48 @@ jax.numpy.unstack(x34, axis=(0, 1)) -> TypeError: integer
 jax.numpy.hsplit(1.0, 2) -> IndexError:
 jax.numpy.swapaxes(x34, 0, 2) -> IndexError: 2 is out of bounds for a
 jax.numpy.var(x34, axis=2, mean=1.0) -> IndexError:
+jax.lax.scan(lambda c, _: (c.astype("int32"), None), x3, None, length=2) -> TypeError:
+jax.lax.scan(lambda c, _: c, x3, None, length=2) -> TypeError:
+jax.lax.scan(lambda c, _: (c, c, c), x3, None, length=2) -> TypeError:
+jax.lax.scan(lambda c, _: (c, None), x3, (np.ones(3), np.ones(4))) -> ValueError:
+jax.lax.scan(lambda c, _: (c, None), x3, np.ones(3), length=4) -> ValueError:
+jax.lax.scan(lambda c, _: (c, None), x3, 1.0) -> ValueError:
+jax.lax.scan(lambda c, _: (c, None), x3, None) -> ValueError:
+jax.lax.scan(3, x3, np.ones(3)) -> TypeError:
+jax.lax.scan(lambda c, _: (c, None), x3, None, length=3, unroll=-1) -> ValueError:
+jax.lax.scan(lambda c, _: (c, None), "a", None, length=3) -> TypeError:
+jax.lax.while_loop(lambda c: c, lambda c: c, 1.0) -> TypeError:
+jax.lax.while_loop(lambda c: c < 0, lambda c: c, x3) -> TypeError:
+jax.lax.while_loop(True, lambda c: c, x3) -> TypeError:
+same_until(jax, np.int8(0), np.int32(3)) -> TypeError:
+jax.jit(functools.partial(same_until, jax))(np.int8(0), np.int32(3)) -> TypeError:
+same_until(jax, 0, np.array([1, 2])) -> TypeError:
+jax.lax.fori_loop(0, 3, lambda c: c, x3) -> TypeError:
+jax.lax.fori_loop(0, 3, None, x3) -> TypeError:
+jax.lax.fori_loop(0, 3, lambda i, c: (c, c), x3) -> TypeError:
+jax.jit(lambda n: same_until(jax, 0, n, unroll=2))(3) -> ValueError:
+jax.lax.cond(x3 > 0, lambda: 1, lambda: 2) -> TypeError:
+jax.lax.cond("a", lambda: 1, lambda: 2) -> TypeError:
+jax.lax.cond(None, lambda: 1, lambda: 2) -> TypeError:
+jax.lax.cond(np.complex64(1), lambda: 1, lambda: 2) -> TypeError:
+jax.lax.cond(lambda: True, lambda: 1, lambda: 2) -> TypeError:
+jax.lax.cond(True, 1, 2) -> TypeError:
+jax.lax.cond(True, lambda x: x, lambda x: (x,), x3) -> TypeError:
+jax.lax.cond(True, lambda x: x, lambda x, y: x, x3) -> TypeError:
+jax.lax.cond(True, lambda x: None, lambda x: x, x3) -> TypeError:
+jax.lax.switch(1.0, [lambda: 1, lambda: 2]) -> TypeError:
+jax.lax.switch(np.array([1, 2]), [lambda: 1, lambda: 2]) -> TypeError:
+jax.lax.switch(1, []) -> ValueError:
+jax.lax.switch(1, [1, 2]) -> TypeError:
+jax.lax.switch(True, [lambda: 1, lambda: 2]) -> TypeError:
+jax.lax.map(lambda x: x, 1.0) -> ValueError:
+jax.lax.map(lambda x: x, ()) -> ValueError:
+jax.lax.map(lambda x: x[0], (x3, x3[:2])) -> ValueError:
+jax.lax.associative_scan(1, x3) -> TypeError:
+jax.lax.associative_scan(lambda a, b: a, (x3, x3[:2])) -> ValueError:
+jax.lax.associative_scan(lambda a, b: a, x3, axis=1) -> ValueError:
+without_jit(jax, lambda: jax.lax.scan(lambda c, x: (c + x, c), x3, x34[:0])) ->
+    ValueError:
 """.strip())]
 
 
