@@ -92,6 +92,24 @@ def there_and_back() -> None:
     ax.set(xlim=(-0.8, 6.6), ylim=(-0.4, 3.8))
 
 
+def questions() -> None:
+    """Chapter 1: how x * sum(x) is asked for its element at i."""
+    ax = style.blank(None, 9, 2.2)
+    boxes = []
+    for x, y, question, answer, color in (
+        (0, 0.5, "d at i?", "mul: ask both", style.COMPILED),
+        (2.2, 1.2, "a at i?", "an input: a[i]", style.PRIMAL),
+        (2.2, 0, "c at i?", "broadcast: drop the i", style.COMPILED),
+        (4.6, 0, "b at ()?", "a sum: a loop of its own", style.RESIDUAL),
+        (7, 0, "a at i?", "an input: a[i]", style.PRIMAL),
+    ):
+        boxes.append(style.box(ax, x, y, question, color))
+        ax.text(x, y - 0.42, answer, ha="center", va="center", fontsize=9)
+    for start, end in (0, 1), (0, 2), (2, 3), (3, 4):
+        style.arrow(ax, boxes[start], boxes[end], style.COMPILED)
+    ax.set(xlim=(-0.9, 7.9), ylim=(-0.7, 1.5))
+
+
 def program_and_loops(
     program: object, loops: object, lines: Sequence[tuple[int, int]]
 ) -> None:
