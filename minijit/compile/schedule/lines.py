@@ -290,6 +290,8 @@ class Fetches:
 
     def fetched(self, accesses, axes, again, full):
         """ns for what they touch: (in order, other lines); again: how much was gone."""
+        if not (share := 1 if full else again):
+            return 0.0, 0.0
         order, other, kept = 0.0, 0.0, self.fit(accesses, ())
         for g in self.groups(accesses):
             b = g.access.buffer
@@ -302,7 +304,6 @@ class Fetches:
             first, times = self.c.crowd if b in full else self.c.jump, 1 + g.stored
             order += times * max(count - runs, 0) * self.c.stream
             other += times * runs * first
-        share = 1 if full else again
         return order * share, other * share
 
     def visits(self, loop, times=1.0, always=frozenset(), full=frozenset()):

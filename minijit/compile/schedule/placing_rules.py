@@ -95,6 +95,7 @@ def without_guards(body):
     return changed(body, held)
 
 
+@recalled
 def share_axes(body):
     """Statements in which Reduces of equal extents run over the same axes.
 

@@ -62,11 +62,6 @@ class Nest:
     def reads(self):
         return {e.buffer for e in self.loads}
 
-    def renewed(self):
-        """The same with axes of its own."""
-        new = {a: Axis(a.extent) for a in self.axes}
-        return Nest(tuple(new.values()), *replaced([self.store], new.get))
-
     def with_axis(self, old, new, at):
         """The same with a new axis in the place of one, where it is `at`."""
         axes = {a: Axis(a.extent) for a in self.axes if a is not old}
@@ -200,7 +195,7 @@ class Distribution:
         """The nests."""
         for axes, store in self.pairs:
             self.take(axes, store)
-        return [nest.renewed() for nest in self.nests]
+        return self.nests
 
     def take(self, axes, store):
         store, = replaced([store], self.load)
