@@ -316,12 +316,40 @@ def test_what_is_sure_to_take_longer_is_priced_no_further():
 
 
 def test_the_largest_kernel_is_priced_first(monkeypatch):
-    """It alone may say that all of them take longer than what is there already."""
-    given = [numbers(9), numbers(90), numbers(30)]
+    """It alone may say that all of them take longer than what is there already; or what
+    they compute says so, before any loops are arranged."""
+    given = [numbers(9_000), numbers(90_000), numbers(30_000)]
     program, looked = program_of(lambda *xs: [jnp.sin(x) for x in xs], given), []
     monkeypatch.setattr(choose, "arrange", lambda b: looked.append(b) or arrange(b))
-    assert choose.price_of(program, Machine.book(), 1) > 1
-    assert [*map(choose.steps_of, looked)] == [90]
+    least = cost.least([k.body for k in program.kernels], Machine.book())
+    assert choose.price_of(program, Machine.book(), least / 2) == round(least)
+    assert not looked
+    assert choose.price_of(program, Machine.book(), least + 1) > least + 1
+    assert [*map(choose.steps_of, looked)] == [90_000]
+
+
+def test_of_a_choice_only_what_is_sure_to_be_computed_counts():
+    """A range of a loop may know the outcome."""
+    (x, y), i = buffers("x", "y", shape=(8_000,)), Axis(8_000)
+    here = op("sin", op("exp", op("sin", Load(x, (i,)))))
+    half = op("select", op("lt", i, as_index(4_000)), here, Load(x, (i,)))
+    whole, ranges = ((For(i, (Store(y, (i,), value),)),) for value in (here, half))
+    machine = Machine.book()
+    assert 4 * cost.least([ranges], machine) < cost.least([whole], machine)
+
+
+def test_what_costs_more_apart_is_not_joined(monkeypatch):
+    program, tried = two_maxima(), []
+    between = Buffer("between", (8,), np.dtype("float32"))
+
+    def ways(kernel, _):
+        for name in ("distribute", "join"):
+            tried.append(name)
+            yield recipes.Candidate(name, (kernel.body,), (between,))
+
+    monkeypatch.setattr(recipes, "candidates", ways)
+    choose.scheduled(program)
+    assert tried == ["distribute"] * len(program.kernels)
 
 
 def test_what_computes_much_more_is_not_priced(monkeypatch):

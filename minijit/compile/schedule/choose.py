@@ -212,6 +212,9 @@ def cheapest(program, kernel, machine):
         prices[way.recipe] = price = price_of(there, machine, best)
         if price < best and is_sound(program, kernel, way):
             best, chosen = price, way
+        # Nests that cost more apart do so joined: they compute the same.
+        elif way.temps:
+            break
         # To price one more takes milliseconds, for what is hardly worth a few thousand.
         if best - floor < machine.wake / 8:
             break
@@ -242,8 +245,11 @@ def price_of(program, machine, most=math.inf):
     Args:
       most: of what is sure to take longer, a part is enough: more than this.
     """
-    from .cost import price
+    from .cost import least, price
 
+    # Much of what cannot cost less is known before its loops are arranged.
+    if (floor := least([kernel.body for kernel in program.kernels], machine)) > most:
+        return round(floor)
     bodies = [kernel.body for kernel in rewrites["with_reuse"](program).kernels]
     # What does most comes first: it may be enough.
     bodies.sort(key=steps_of, reverse=True)

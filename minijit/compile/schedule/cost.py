@@ -10,17 +10,21 @@ not.  No pattern is looked for.
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..decisions import loop_rules, noted
-from ..loops.graphs import recalled
-from ..loops.kernel_buffers import used_buffers
+from ..loops.contents import loads_of, stores_in
+from ..loops.expressions import Load, Op, Reduce
+from ..loops.graphs import postorder, recalled
+from ..loops.statements import Store, expressions
 from .independence import is_parallel
-from .lines import Fetches, Group, Reader
+from .lines import Fetches, Group, Reader, trips
 from .machine import PARTS
+from .nests import bytes_of
 from .place import place
 from .placing_rules import share_axes
-from .weights import words_of
+from .weights import weight, words_of
 
 # LLVM writes out loops of so many steps, up to so many instructions in all.
 WRITTEN_OUT, MOST_WRITTEN = 7, 300
@@ -286,12 +290,41 @@ def lines_taken(loop, cores, machine):
 
 
 def least(bodies, machine):
-    """ns that no loops for these arrays go below: each byte moves once, in order."""
-    written, read = used_buffers([stmt for body in bodies for stmt in body])
-    times = dict.fromkeys(read, 1) | dict.fromkeys(written, 2)
-    moved = sum(n * b.nbytes for b, n in times.items() if b.space == "global")
-    size, line = machine.caches[-1].size, machine.caches[0].line
-    behind = [c for c in machine.caches if c.line == line]
-    share = min(max(moved / size - 0.5, 0.0), 1.0)
-    rates = [c.stream for c in behind[:-1]] + [share * behind[-1].stream]
-    return moved / line * sum(rates)
+    """ns that no loops of such kernels go below: each value is computed once, in whole
+    vectors, and each byte moves once a kernel, in order, if caches do not keep it."""
+    words, moved = zip(*(needs(body, machine) for body in bodies), strict=True)
+    kept = {b: min(n, b.nbytes) for each in moved for b, n in each.items()}
+    room, line, rate = sum(kept.values()), machine.caches[0].line, 0.0
+    for cache in machine.caches:
+        if cache.line == line:
+            again = min(max(room / cache.size - 0.5, 0.0), 1.0)
+            alone = cache is machine.caches[-1]
+            rate += again * cache.stream / (1 if alone else machine.cores)
+    order = sum(sum(each.values()) for each in moved) * rate / line
+    return math.hypot(sum(words) / machine.cores, order) + machine.kernel * len(words)
+
+
+@recalled
+def needs(body, machine):
+    """(ns of a kernel's instructions on one core, {array: how many bytes of it move}),
+    at the least."""
+    moved, words = Counter(), 0.0
+    for there in (*loads_of(body), *stores_in(body)):
+        b, times = there.buffer, 1 + isinstance(there, Store)
+        if b.space == "global":
+            moved[b] = max(moved[b], min(bytes_of(there), times * b.nbytes))
+    whole = postorder(expressions(body))
+    # Where steps of a loop choose, ranges of it may compute one thing only.
+    choices = (e for e in whole if type(e) is Op and e.name == "select")
+    chosen = {a for e in choices for a in e.args[1:]}
+    for e in postorder(expressions(body), chosen):
+        (some, slow, calls), axes = weight(e), e.free
+        if type(e) is Reduce:
+            some, axes = words_of(e.op, e.dtype), axes.union(e.axes)
+        elif type(e) is Load:
+            some = 1.0
+        if some or slow or calls:
+            each = machine.op * (some + machine.slow * slow) * e.dtype.itemsize
+            each = each / machine.vector + machine.call * calls
+            words += each * math.prod(map(trips, axes))
+    return words, moved

@@ -6,6 +6,7 @@ A candidate is one kernel or several, as statements that are yet to be arranged;
 compute what the kernel does, with the same operations on the same numbers.
 """
 
+import functools
 from dataclasses import dataclass, replace
 
 from ..loops.buffers import Buffer
@@ -100,7 +101,8 @@ def distributed(kernel, alone):
         return
     nests = [reordered(n) for n in nests]
     own = outline(share_axes(kernel.body))
-    for found in (apart(nests, temps), together(nests, temps, alone)):
+    for made in (apart, functools.partial(together, alone=alone)):
+        found = made(nests, temps)
         if found and (len(found.bodies) > 1 or outline(found.bodies[0]) != own):
             yield found
 
