@@ -470,7 +470,7 @@ no_cases = {
         **{name: "a row in [function_cases]" for name in lax_cases},
         "axis_index": "a lane's number [test_batching]",
         "axis_size": "a number [test_batching]",
-        "dtype": "of types [test_lax_functions]",
+        "dtype": "of types [test_dtypes]",
         "pcast": "of a mesh [test_libraries_meet]",
         "rng_bit_generator": "with states of two lengths [test_random]",
         "rng_uniform": "other numbers each time [test_random]",

@@ -68,6 +68,11 @@ def in_groups(name):
     return lambda: mj.vmap(f, axis_name="i")(jnp.ones(2))
 
 
+def convolved(**options):
+    options = {"window_strides": (1,), "padding": "SAME"} | options
+    return lax.conv_general_dilated(jnp.ones((1, 2, 5)), jnp.ones((2, 2, 3)), **options)
+
+
 @pytest.mark.parametrize("function, text", [
     *((in_groups(name), "axis_index_groups are not supported under vmap")
       for name in "psum pmean pmax pmin all_gather psum_scatter".split()),
@@ -112,6 +117,37 @@ def in_groups(name):
         lambda: setitem(jnp.ones(3).at, 0, 1), lambda: bool(jnp.ones(3)),
         lambda: mj.custom_vjp(lambda x: x)(1.0), lambda: mj.custom_jvp(lambda x: x)(1),
     )),
+    (lambda: jnp.sin("a"), "sin requires ndarray or scalar arguments, got <class 'str"),
+    (lambda: jnp.array("a"), "only numbers, bools"),
+    (lambda: jnp.where(jnp.ones(2), 1, 2, size=3), "takes size and fill_value with a"),
+    (lambda: jnp.einsum("ij,jk", jnp.eye(2)), "name 2 operands, got 1"),
+    (lambda: jnp.einsum("ij", jnp.ones(3)), "has 1 axes, but its subscripts name 2"),
+    (lambda: jnp.einsum("i->ij", jnp.ones(2)), "'j' of the result is in no operand"),
+    (lambda: jnp.einsum("i-", jnp.eye(2)), "'-' is not a valid name"),
+    (lambda: jnp.linalg.matrix_power(jnp.ones(3), 2), "must be square, got shape"),
+    (lambda: jnp.linalg.solve(jnp.ones((2, 3)), jnp.ones(2)), "solve must have shape"),
+    (lambda: jnp.linalg.cholesky(jnp.ones((2, 2), "float16")), "float16"),
+    (lambda: mj.grad(lambda x: jnp.linalg.svd(x)[0].sum())(jnp.ones((2, 3))),
+     "full_matrices=False"),
+    (lambda: lax.linalg.symmetric_product(jnp.eye(2), jnp.eye(2), alpha=jnp.ones(2)),
+     "symmetric_product takes numbers for alpha"),
+    (lambda: lax.linalg.cholesky(jnp.ones((2, 3))), "an array of square matrices"),
+    (lambda: lax.linalg.tridiagonal_solve(*[jnp.ones((4, 3))] * 3, jnp.ones((4, 2, 1))),
+     "all diagonal arguments"),
+    (lambda: nn.glu(jnp.ones(3)), "divisible by 2"),
+    (lambda: nn.dot_product_attention(*[jnp.ones((1, 2, 1, 1))] * 3,
+                                      implementation="cudnn"), "Unsupported implement"),
+    (lambda: lax.ragged_dot(jnp.ones((4, 3)), jnp.ones((2, 3, 5)), jnp.array(3)),
+     "to have shape"),
+    (lambda: lax.mulhi(jnp.ones(2), jnp.ones(2)), "integers of one dtype"),
+    (lambda: mj.jit(lambda y: lax.composite(lambda x, by: x * by, "f")(2.0, by=y))(3.0),
+     "attribute"),
+    (lambda: convolved(preferred_element_type="int32"), "cannot have preferred_elem"),
+    (lambda: convolved(dimension_numbers=("NCH", "OOH", "NCH")), "must have 3 charac"),
+    (lambda: convolved(dimension_numbers=("NCH", "OIHW", "NCH")), "must have 3 charac"),
+    (lambda: convolved(rhs_dilation=(1, 2)), "rhs_dilation must have one number"),
+    (lambda: convolved(window_strides=(1, 1)), "window_strides"),
+    (lambda: convolved(feature_group_count=3, batch_group_count=2), "one of them 1,"),
     (lambda: mj.vmap(3), "Expected a callable value, got 3"),
     (lambda: random.normal(random.key(0), dtype="x"), "random.normal was given"),
     (lambda: nn.initializers.normal(0.1)(random.key(0), ("a",)),

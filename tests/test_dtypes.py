@@ -52,6 +52,14 @@ def test_the_dtype_argument_of_a_function():
     refused(ValueError, "must be specified in zeros", dtypes.user_dtype, None, "zeros")
 
 
+@pytest.mark.chapter(16)
+def test_lax_dtype_is_that_of_arrays_numbers_and_types():
+    given = np.ones(2, np.int8), 1, 2.0, 1j, True, np.float16, "uint8"
+    found = [mj.lax.dtype(x).name for x in given]
+    assert found == "int8 int32 float32 complex64 bool float16 uint8".split()
+    refused(TypeError, "Cannot determine dtype", mj.lax.dtype, {"a": 1})
+
+
 def test_python_ints_that_do_not_fit():
     assert dtypes.scalar_dtype(2**31 - 1) == np.int32
     assert dtypes.scalar_dtype(True) == np.bool_

@@ -10,7 +10,9 @@ import minijit as mj
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
-x3, x4, x34 = (np.ones(n, np.float32) for n in (3, 4, (3, 4)))
+x3, x4, x34, x43 = (np.ones(n, np.float32) for n in (3, 4, (3, 4), (4, 3)))
+x135, x223, cube = (np.ones(n, np.float32) for n in ((1, 3, 5), (2, 2, 3), (2, 3, 5)))
+q, kv, key = np.ones((2, 5, 4, 3), "f4"), np.ones((2, 6, 2, 3), "f4"), np.uint32([0, 0])
 
 
 def ruled(kind, method, *rules):
@@ -63,6 +65,11 @@ def same_until(jax, *bounds, **options):
     return jax.lax.fori_loop(*bounds, lambda i, c: c, x3, **options)
 
 
+def ragged(lax, *dimensions):
+    """Numbers of a ragged product, beside those of its contraction."""
+    return lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), *dimensions)
+
+
 def without_jit(jax, call):
     with jax.disable_jit():
         return call()
@@ -73,12 +80,12 @@ def without_jit(jax, call):
 mistakes = [" ".join(row.split()).split(" -> ") for row in re.split(r"\n(?! )", """\
 jax.jit(generator) -> TypeError: Expected a function, got a generator function
 jax.jit(staticmethod(generator)) -> TypeError: staticmethod arguments are not supported
-jax.jit(lambda x: x)(jax.numpy.int32) -> TypeError: Error interpreting argument to
-jax.numpy.ones(()) + np.zeros((), jax.float0) -> TypeError: float0s do not support any
+jax.jit(lambda x: x)(jnp.int32) -> TypeError: Error interpreting argument to
+jnp.ones(()) + np.zeros((), jax.float0) -> TypeError: float0s do not support any
     operations by design
-jax.numpy.broadcast_to(x34, (4, 5)) -> ValueError: Incompatible types for broadcasting:
-    input type=float32[3,4] and requested type=float32[4,5]
-jax.numpy.broadcast_to(x34, (4,)) -> ValueError: Cannot broadcast to shape with fewer
+jnp.broadcast_to(x34, (4, 5)) -> ValueError: Incompatible types for broadcasting: input
+    type=float32[3,4] and requested type=float32[4,5]
+jnp.broadcast_to(x34, (4,)) -> ValueError: Cannot broadcast to shape with fewer
     dimensions: arr_shape=(3, 4) shape=(4,)
 jax.tree.transpose(jax.tree.structure([0, 0]), jax.tree.structure((0, 0)), [(1, 2), (3,
     4, 5)]) -> TypeError: Mismatch
@@ -90,15 +97,15 @@ jax.tree.map(min, {"a": 1}, {"b": 1}) -> ValueError: pytree structure error: dif
     pytree metadata at key path
 jax.tree.unflatten(jax.tree.structure([1, 2]), [1]) -> ValueError: Too few leaves for
     PyTreeDef; expected 2, got 1
-jax.lax.scan(lambda c, _: (x3[:2], None), x3, None, length=2) -> TypeError: scan body
+lax.scan(lambda c, _: (x3[:2], None), x3, None, length=2) -> TypeError: scan body
     function carry input and carry output must have equal types, but they differ
-jax.lax.while_loop(lambda c: True, lambda c: (c, c), 1.0) -> TypeError: while_loop body
+lax.while_loop(lambda c: True, lambda c: (c, c), 1.0) -> TypeError: while_loop body
     function carry input and carry output must have the same pytree structure, but they
     differ
-jax.lax.cond(True, lambda: x3, lambda: x4) -> TypeError: cond branches must have equal
+lax.cond(True, lambda: x3, lambda: x4) -> TypeError: cond branches must have equal
     output types but they differ
-jax.lax.switch(0, [lambda: (x3,), lambda: x3]) -> TypeError: switch branch outputs must
-    have the same pytree structure, but they differ
+lax.switch(0, [lambda: (x3,), lambda: x3]) -> TypeError: switch branch outputs must have
+    the same pytree structure, but they differ
 jax.vmap(lambda x, y: x)(x3, x4) -> ValueError: vmap got inconsistent sizes for array
     axes to be mapped: * one axis had size 3: axis 0 of argument x of type f
 jax.vmap(abs, axis_size=4)(x3) -> ValueError: the `axis_size` argument was 4
@@ -129,8 +136,8 @@ jax.jvp(abs, (x3,), (x4,)) -> ValueError: jvp called with different primal and t
     shapes
 jax.vjp(lambda x: (x, x), x3)[1](x3) -> ValueError: unexpected tree structure
 jax.vjp(lambda x: (x, x), x3)[1](x3, x3) -> TypeError: was called with 2 arguments, but
-jax.numpy.add(1, 2, out=x3) -> NotImplementedError: out
-jax.numpy.negative(1, where=True) -> NotImplementedError: where
+jnp.add(1, 2, out=x3) -> NotImplementedError: out
+jnp.negative(1, where=True) -> NotImplementedError: where
 jax.vjp(lambda x: x, x3)[1](x4) -> ValueError: unexpected JAX type (e.g. shape/dtype)
     for argument to VJP function: got f
 traced(lambda jax, x: 1 if x > 0 else 2)(jax) -> TracerBoolConversionError: Attempted
@@ -141,14 +148,14 @@ traced(lambda jax, x: np.asarray(x))(jax) -> TracerArrayConversionError: The
     numpy.ndarray conversion method __array__() was called on traced array
 traced(lambda jax, x: float(x))(jax) -> ConcretizationTypeError: Abstract tracer value
     encountered where concrete value is expected
-traced(lambda jax, n: jax.numpy.arange(n))(jax, 3) -> ConcretizationTypeError: Abstract
-    tracer value encountered where concrete value is expected
+traced(lambda jax, n: jnp.arange(n))(jax, 3) -> ConcretizationTypeError: Abstract tracer
+    value encountered where concrete value is expected
 traced(lambda jax, x: x[x > 0])(jax, x3) -> NonConcreteBooleanIndexError: Array boolean
     indices must be concrete; got bool[3]
 traced(lambda jax, x: jax.ops.segment_sum(x, x.astype(int)))(jax, x3) ->
     ConcretizationTypeError: Abstract tracer value encountered where concrete value is
-jax.numpy.where(True, x3) -> TypeError: requires ndarray or scalar arguments, got
-    <class 'NoneType'> at position 2
+jnp.where(True, x3) -> TypeError: requires ndarray or scalar arguments, got <class
+    'NoneType'> at position 2
 jax.jit(lambda x: x)("a") -> TypeError: as an abstract array. The problematic value is
     of type <class 'str'> and was passed to the function at path x
 jax.grad(lambda x: 1.0)("a") -> TypeError: Argument 'a' of type <class 'str'> is not a
@@ -174,33 +181,32 @@ with_jvp(lambda p, t: (p[0], x3))(jax) -> TypeError: Custom JVP rule must produc
     and tangent outputs with corresponding shapes and dtypes
 jax.vmap(jax.custom_batching.custom_vmap(lambda x: x))(x3) -> AttributeError: No
     batching rule defined for custom_vmap function <lambda> using def_vmap
-jax.numpy.stack([x3, x4]) -> ValueError: All input arrays must have the same shape. Got
-    (3,), (4,)
-jax.numpy.squeeze(x34, 0) -> ValueError: cannot select an axis to squeeze out which has
-    size not equal to one, got shape=(3, 4) and dimensions=(0,)
-jax.numpy.einsum("ij,jk->ik", x34, x34) -> ValueError: Size of label 'j' for operand 1 (
-jax.numpy.asarray(x3)["a"] -> TypeError: JAX does not support string indexing; got
-    idx='a'
-jax.numpy.linalg.inv(x34) -> ValueError: Argument to inv must have shape [..., n, n],
-    got (3, 4)
-jax.lax.dynamic_slice(x3, (0,), (5,)) -> TypeError: slice slice_sizes must be less than
-    or equal to operand shape, got slice_sizes (
+jnp.stack([x3, x4]) -> ValueError: All input arrays must have the same shape. Got (3,),
+    (4,)
+jnp.squeeze(x34, 0) -> ValueError: cannot select an axis to squeeze out which has size
+    not equal to one, got shape=(3, 4) and dimensions=(0,)
+jnp.einsum("ij,jk->ik", x34, x34) -> ValueError: Size of label 'j' for operand 1 (
+jnp.asarray(x3)["a"] -> TypeError: JAX does not support string indexing; got idx='a'
+jnp.linalg.inv(x34) -> ValueError: Argument to inv must have shape [..., n, n], got (3,
+    4)
+lax.dynamic_slice(x3, (0,), (5,)) -> TypeError: slice slice_sizes must be less than or
+    equal to operand shape, got slice_sizes (
 fwd_and_bwd(lambda r, g: g)(jax) -> TypeError:
 fwd_and_bwd(lambda r, g: ({"a": g},))(jax) -> TypeError:
 jax.custom_jvp(lambda x: x)(1.0) -> AttributeError:
 jax.grad(functools.partial(capturing, jax))(2.0) -> UnexpectedTracerError:
 traced(with_nondiff)(jax) -> UnexpectedTracerError:
-jax.linear_transpose(jax.numpy.sin, 1.0)(1.0) -> NotImplementedError:
-bool(jax.numpy.ones(3)) -> ValueError: is ambiguous
+jax.linear_transpose(jnp.sin, 1.0)(1.0) -> NotImplementedError:
+bool(jnp.ones(3)) -> ValueError: is ambiguous
 traced(lambda jax, x: 1 if x else 2)(jax, x3) -> ValueError: is ambiguous
 jax.grad(lambda x: x.sum() if x else 0.0)(x3) -> ValueError: is ambiguous
-jax.jvp(jax.numpy.sin, (1.0,), (1,)) -> TypeError:
-jax.linearize(jax.numpy.sin, x3)[1](x4) -> ValueError:
+jax.jvp(jnp.sin, (1.0,), (1,)) -> TypeError:
+jax.linearize(jnp.sin, x3)[1](x4) -> ValueError:
 jax.grad(3) -> TypeError:
 traced(lambda jax, x: np.sin(x))(jax) -> TracerArrayConversionError:
 jax.jit(lambda x: x, static_argnums=0)([1]) -> ValueError:
 traced(lambda jax, x: "text")(jax) -> TypeError:
-traced(lambda jax, x: jax.numpy.ones((x,)))(jax, 1) -> TypeError:
+traced(lambda jax, x: jnp.ones((x,)))(jax, 1) -> TypeError:
 jax.jit(lambda x: x, static_argnums=2) -> ValueError:
 jax.jit(lambda x: x, static_argnames="y") -> ValueError:
 jax.jit(lambda x, y: x)(1.0) -> TypeError:
@@ -211,55 +217,165 @@ set_at(np.array([0, 2]), (3, 4))(jax) -> ValueError: Incompatible types for
     broadcasting: input type=float32[3,4] and requested type=float32[2,4]
 set_at((0, 1), 2)(jax) -> ValueError: Cannot broadcast to shape with fewer dimensions:
     arr_shape=(2,) shape=()
-jax.numpy.asarray(x34)[np.arange(2), np.arange(3)] -> ValueError: Incompatible shapes
-    for broadcasting: shapes=[(2,), (3,)]
-jax.numpy.argmax(x34, axis=(0, 1)) -> TypeError: integer
-jax.numpy.unstack(x34, axis=(0, 1)) -> TypeError: integer
-jax.numpy.hsplit(1.0, 2) -> IndexError:
-jax.numpy.swapaxes(x34, 0, 2) -> IndexError: 2 is out of bounds for a
-jax.numpy.var(x34, axis=2, mean=1.0) -> IndexError:
-jax.lax.scan(lambda c, _: (c.astype("int32"), None), x3, None, length=2) -> TypeError:
-jax.lax.scan(lambda c, _: c, x3, None, length=2) -> TypeError:
-jax.lax.scan(lambda c, _: (c, c, c), x3, None, length=2) -> TypeError:
-jax.lax.scan(lambda c, _: (c, None), x3, (np.ones(3), np.ones(4))) -> ValueError:
-jax.lax.scan(lambda c, _: (c, None), x3, np.ones(3), length=4) -> ValueError:
-jax.lax.scan(lambda c, _: (c, None), x3, 1.0) -> ValueError:
-jax.lax.scan(lambda c, _: (c, None), x3, None) -> ValueError:
-jax.lax.scan(3, x3, np.ones(3)) -> TypeError:
-jax.lax.scan(lambda c, _: (c, None), x3, None, length=3, unroll=-1) -> ValueError:
-jax.lax.scan(lambda c, _: (c, None), "a", None, length=3) -> TypeError:
-jax.lax.while_loop(lambda c: c, lambda c: c, 1.0) -> TypeError:
-jax.lax.while_loop(lambda c: c < 0, lambda c: c, x3) -> TypeError:
-jax.lax.while_loop(True, lambda c: c, x3) -> TypeError:
+jnp.asarray(x34)[np.arange(2), np.arange(3)] -> ValueError: Incompatible shapes for
+    broadcasting: shapes=[(2,), (3,)]
+jnp.argmax(x34, axis=(0, 1)) -> TypeError: integer
+jnp.unstack(x34, axis=(0, 1)) -> TypeError: integer
+jnp.hsplit(1.0, 2) -> IndexError:
+jnp.swapaxes(x34, 0, 2) -> IndexError: 2 is out of bounds for a
+jnp.var(x34, axis=2, mean=1.0) -> IndexError:
+lax.scan(lambda c, _: (c.astype("int32"), None), x3, None, length=2) -> TypeError:
+lax.scan(lambda c, _: c, x3, None, length=2) -> TypeError:
+lax.scan(lambda c, _: (c, c, c), x3, None, length=2) -> TypeError:
+lax.scan(lambda c, _: (c, None), x3, (np.ones(3), np.ones(4))) -> ValueError:
+lax.scan(lambda c, _: (c, None), x3, np.ones(3), length=4) -> ValueError:
+lax.scan(lambda c, _: (c, None), x3, 1.0) -> ValueError:
+lax.scan(lambda c, _: (c, None), x3, None) -> ValueError:
+lax.scan(3, x3, np.ones(3)) -> TypeError:
+lax.scan(lambda c, _: (c, None), x3, None, length=3, unroll=-1) -> ValueError:
+lax.scan(lambda c, _: (c, None), "a", None, length=3) -> TypeError:
+lax.while_loop(lambda c: c, lambda c: c, 1.0) -> TypeError:
+lax.while_loop(lambda c: c < 0, lambda c: c, x3) -> TypeError:
+lax.while_loop(True, lambda c: c, x3) -> TypeError:
 same_until(jax, np.int8(0), np.int32(3)) -> TypeError:
 jax.jit(functools.partial(same_until, jax))(np.int8(0), np.int32(3)) -> TypeError:
 same_until(jax, 0, np.array([1, 2])) -> TypeError:
-jax.lax.fori_loop(0, 3, lambda c: c, x3) -> TypeError:
-jax.lax.fori_loop(0, 3, None, x3) -> TypeError:
-jax.lax.fori_loop(0, 3, lambda i, c: (c, c), x3) -> TypeError:
+lax.fori_loop(0, 3, lambda c: c, x3) -> TypeError:
+lax.fori_loop(0, 3, None, x3) -> TypeError:
+lax.fori_loop(0, 3, lambda i, c: (c, c), x3) -> TypeError:
 jax.jit(lambda n: same_until(jax, 0, n, unroll=2))(3) -> ValueError:
-jax.lax.cond(x3 > 0, lambda: 1, lambda: 2) -> TypeError:
-jax.lax.cond("a", lambda: 1, lambda: 2) -> TypeError:
-jax.lax.cond(None, lambda: 1, lambda: 2) -> TypeError:
-jax.lax.cond(np.complex64(1), lambda: 1, lambda: 2) -> TypeError:
-jax.lax.cond(lambda: True, lambda: 1, lambda: 2) -> TypeError:
-jax.lax.cond(True, 1, 2) -> TypeError:
-jax.lax.cond(True, lambda x: x, lambda x: (x,), x3) -> TypeError:
-jax.lax.cond(True, lambda x: x, lambda x, y: x, x3) -> TypeError:
-jax.lax.cond(True, lambda x: None, lambda x: x, x3) -> TypeError:
-jax.lax.switch(1.0, [lambda: 1, lambda: 2]) -> TypeError:
-jax.lax.switch(np.array([1, 2]), [lambda: 1, lambda: 2]) -> TypeError:
-jax.lax.switch(1, []) -> ValueError:
-jax.lax.switch(1, [1, 2]) -> TypeError:
-jax.lax.switch(True, [lambda: 1, lambda: 2]) -> TypeError:
-jax.lax.map(lambda x: x, 1.0) -> ValueError:
-jax.lax.map(lambda x: x, ()) -> ValueError:
-jax.lax.map(lambda x: x[0], (x3, x3[:2])) -> ValueError:
-jax.lax.associative_scan(1, x3) -> TypeError:
-jax.lax.associative_scan(lambda a, b: a, (x3, x3[:2])) -> ValueError:
-jax.lax.associative_scan(lambda a, b: a, x3, axis=1) -> ValueError:
-without_jit(jax, lambda: jax.lax.scan(lambda c, x: (c + x, c), x3, x34[:0])) ->
-    ValueError:
+lax.cond(x3 > 0, lambda: 1, lambda: 2) -> TypeError:
+lax.cond("a", lambda: 1, lambda: 2) -> TypeError:
+lax.cond(None, lambda: 1, lambda: 2) -> TypeError:
+lax.cond(np.complex64(1), lambda: 1, lambda: 2) -> TypeError:
+lax.cond(lambda: True, lambda: 1, lambda: 2) -> TypeError:
+lax.cond(True, 1, 2) -> TypeError:
+lax.cond(True, lambda x: x, lambda x: (x,), x3) -> TypeError:
+lax.cond(True, lambda x: x, lambda x, y: x, x3) -> TypeError:
+lax.cond(True, lambda x: None, lambda x: x, x3) -> TypeError:
+lax.switch(1.0, [lambda: 1, lambda: 2]) -> TypeError:
+lax.switch(np.array([1, 2]), [lambda: 1, lambda: 2]) -> TypeError:
+lax.switch(1, []) -> ValueError:
+lax.switch(1, [1, 2]) -> TypeError:
+lax.switch(True, [lambda: 1, lambda: 2]) -> TypeError:
+lax.map(lambda x: x, 1.0) -> ValueError:
+lax.map(lambda x: x, ()) -> ValueError:
+lax.map(lambda x: x[0], (x3, x3[:2])) -> ValueError:
+lax.associative_scan(1, x3) -> TypeError:
+lax.associative_scan(lambda a, b: a, (x3, x3[:2])) -> ValueError:
+lax.associative_scan(lambda a, b: a, x3, axis=1) -> ValueError:
+without_jit(jax, lambda: lax.scan(lambda c, x: (c + x, c), x3, x34[:0])) -> ValueError:
+jnp.sin([1, 2]) -> TypeError: sin requires ndarray or scalar arguments, got <class
+jnp.sum([1, 2]) -> TypeError: sum requires
+jnp.ones(3) + [1, 2, 3] -> TypeError: unsupported operand type(s) for +
+jnp.ones(3) + jnp.ones(2) -> TypeError: add got incompatible shapes for broadcasting
+jnp.ones((3, 2)).reshape(4, -1) -> TypeError: does not evenly divide 6
+jnp.ones((3, 2)).reshape(4, 2) -> TypeError: into shape (4, 2) (size 8)
+jnp.ones((3, 2)).reshape(-1, -1) -> TypeError: only specify one unknown axis size
+jnp.zeros(2.5) -> TypeError: Shapes must be 1D
+jnp.ones((3, 2)) @ jnp.ones((3, 2)) -> TypeError: contracting dimensions
+jnp.tensordot(jnp.ones(2), jnp.ones(2), 2) -> TypeError: exceeds input ranks
+jnp.ones(3) << 1 -> TypeError: shift_left does not accept dtype float32
+iter(jnp.float32(2)) -> TypeError: iteration over a 0-d array
+len(jnp.float32(2)) -> TypeError: unsized
+jnp.sort(jnp.ones(2), kind="quicksort") -> TypeError: 'kind' argument to sort
+"a" in jnp.ones(3) -> TypeError: unsupported operand type <class 'str'>
+jnp.select([True], [None]) -> TypeError: select requires ndarray or scalar
+jnp.add(1, None) -> TypeError: add requires ndarray or scalar arguments, got <class
+    'NoneType'> at position 1
+jnp.zeros(2, 3) -> TypeError: Did you accidentally write
+jnp.sum(jnp.ones((3, 3)), axis=(0, 0)) -> ValueError: duplicate value in 'axis'
+jnp.max(jnp.ones(0)) -> ValueError: zero-size array to reduction operation max
+jnp.max(jnp.ones(2), where=jnp.ones(2, bool)) -> ValueError: not have an identity
+jnp.sum(jnp.ones(2), where=jnp.ones(2)) -> ValueError: must be None or a boolean
+jnp.argmax(jnp.ones(0)) -> ValueError: attempt to get argmax of an empty sequence
+jnp.concatenate([]) -> ValueError: Need at least one array to concatenate
+jnp.concatenate([1.0, 2.0]) -> ValueError: Zero-dimensional arrays cannot be concat
+jnp.array([1, None]) -> ValueError: None is not a valid value for jnp.array
+jnp.array(None) -> ValueError: None is not a valid value for jnp.array
+jnp.array([[1, 2], [3]]) -> ValueError: inhomogeneous
+jnp.broadcast_shapes((2,), (3,)) -> ValueError: Incompatible shapes for broadcasting
+jnp.ones(3) @ 1 -> ValueError: matmul input operand 1 must have ndim at least 1
+jnp.nonzero(1) -> ValueError: Calling nonzero on 0d arrays
+jnp.diag(jnp.ones((2, 2, 2))) -> ValueError: diag input must be 1d or 2d
+jnp.clip(1j, 0, 1) -> ValueError: complex
+jnp.split(jnp.ones(5), 2) -> ValueError: equal division: rest is 1
+jnp.pad(jnp.ones(2), -1) -> ValueError: negative
+jnp.quantile(jnp.ones(2), 0.5, method="?") -> ValueError: method can only be
+jnp.triu_indices_from(jnp.ones(3)) -> ValueError: Only 2-D inputs are accepted
+jnp.convolve(jnp.ones(3), jnp.ones((2, 2))) -> ValueError: only support 1-dim
+jnp.ldexp(1j, 2) -> ValueError: ldexp not supported for input types
+jnp.linalg.eigh(jnp.eye(2), UPLO="x") -> ValueError: UPLO must be one of None, 'L'
+jax.image.resize(x34, (3,), "linear") -> ValueError: length equal to the number of
+    dimensions
+jax.image.resize(x34, (3, 4), "sharp") -> ValueError: Unknown resize method "sharp"
+jax.image.scale_and_translate(x34, (1, 1), (0,), x3, x3, "nearest") -> ValueError: not
+    currently supported
+nn.relu("a") -> TypeError:
+nn.standardize(x3, algorithm="slow") -> ValueError: Unknown algorithm
+nn.one_hot(np.array([1]), 3, axis=5) -> ValueError: out of bounds
+nn.dot_product_attention(q[..., :2], kv, kv) -> ValueError: query shape should be
+nn.dot_product_attention(q[:, :, :3], kv, kv) -> ValueError: multiple of
+nn.dot_product_attention(q, kv, kv.astype("f2")) -> ValueError: value dtype should be
+nn.initializers.glorot_normal()(key, (3,)) -> ValueError: 1-dimensional weights
+nn.initializers.variance_scaling(1, "fan", "normal")(key, (3, 4)) -> ValueError: invalid
+    mode
+nn.initializers.variance_scaling(1, "fan_in", "cauchy")(key, (3, 4)) -> ValueError:
+    invalid distribution
+nn.initializers.orthogonal()(key, (3,)) -> ValueError: at least a 2D
+nn.initializers.delta_orthogonal()(key, (3, 3)) -> ValueError: 3D, 4D or 5D
+lax.ragged_dot(x43, cube, np.ones(2)) -> TypeError: np.integer
+lax.ragged_dot(x43, cube, np.ones(3, int)) -> TypeError: size to be 3
+lax.ragged_dot_general(x43, cube, np.array([1, 2]), ragged(lax, (), (0,))) -> TypeError:
+    exactly
+lax.ragged_dot_general(x43, cube, np.array([1, 2]), ragged(lax, (4,), (0,))) ->
+    TypeError: rank
+jnp.polyfit(x43, x43, 2) -> TypeError: 1D vector for x
+jnp.polyfit(x3, x3, -1) -> ValueError: deg >= 0
+jnp.polyfit(x3, x3, 1, None, False, x34) -> TypeError: for weights
+jnp.polyfit(x3, x3, 2, None, False, None, True) -> ValueError: exceed
+jnp.roots(x34) -> ValueError: rank-1
+jax.jit(jnp.roots)(x3) -> ConcretizationTypeError: strip_zeros=False
+jnp.fromfile("f") -> NotImplementedError: np.fromfile
+jnp.fromiter((1, 2)) -> NotImplementedError: np.fromiter
+lax.linalg.tridiagonal(x34) -> ValueError: square
+lax.linalg.tridiagonal_solve(x43, x43, x43, np.ones((4, 2, 1))) -> TypeError: diagonal
+lax.conv(x135, x223, (1,), "SAME") -> ValueError: 3 // 1 != 2
+lax.conv(x135, x223[0], (1,), "SAME") -> TypeError: ndim to be equal, got 3 and 2
+lax.conv_general_dilated(x135, x223, (1,), "SAME", (2,)) -> ValueError: use
+    conv_transpose
+lax.conv_general_dilated(x135, x223, (1,), 3) -> ValueError: sequence of (low, high)
+    pairs, got 3
+lax.conv_general_dilated(x135, x223, (1,), "SAME", feature_group_count=3,
+    batch_group_count=2) -> ValueError:
+lax.conv(x135, x135, (1, 1), "SAME") -> ValueError:
+lax.conv_general_dilated(x135, x135, (1,), "SAME", None, (1, 2)) -> ValueError:
+jnp.linalg.solve(x34, x3) -> ValueError:
+jnp.linalg.solve(np.eye(2), x3) -> ValueError:
+jnp.linalg.qr(x34, mode="raws") -> ValueError:
+random.multivariate_normal(key, np.float32(1), np.eye(1)) -> ValueError: mean.ndim
+random.multivariate_normal(key, np.ones(2), np.ones(2)) -> ValueError: cov.ndim
+random.binomial(key, 3, 0.5, dtype=int) -> ValueError: float dtype
+random.binomial(key, np.ones(2), 0.5, (3,)) -> ValueError: (3,)
+random.uniform(key, (2,), int) -> ValueError: `uniform` must be a float dtype
+random.bits(key, (2,), "int32") -> ValueError: `bits` must be an unsigned int dtype
+random.randint(key, (2,), 0, 3, "float32") -> TypeError: randint only accepts integer
+random.randint(key, (2,), jnp.zeros(3, int), 3) -> ValueError: broadcast
+random.bernoulli(key, 1) -> TypeError: must have a floating dtype
+random.choice(key, 3, (4,), replace=False) -> ValueError: population
+random.choice(key, 3, (2,), p=jnp.ones(4)) -> ValueError: same size as a
+random.choice(key, 3, 2) -> TypeError: must be a sequence
+random.categorical(key, jnp.zeros(3), shape=(4,), replace=False) -> ValueError: cannot
+    exceed number of categories
+random.permutation(key, 1.5) -> TypeError: integer or at least 1-dimensional
+random.gumbel(key, mode="lowest") -> ValueError: valid mode
+random.multivariate_normal(key, np.ones(2), np.eye(3)) -> ValueError: n=2
+random.multivariate_normal(key, np.ones(2), np.eye(2), method="lu") -> ValueError:
+    method must be one of
+random.multivariate_normal(key, np.ones((3, 2)), np.eye(2), (5,)) -> ValueError: (5,)
+random.binomial(random.split(key), 3, 0.5) -> ValueError: single key
+jax.jit(lambda n: random.normal(key, (n,)))(3) -> TypeError: Shapes must be 1D sequences
+    of concrete
 """.strip())]
 
 
@@ -299,7 +415,9 @@ lookups = [
 def check(jax, wrong, words):
     kind, _, phrase = words.partition(":")
     with pytest.raises(Exception) as caught:
-        eval(wrong, globals() | {"jax": jax}) if isinstance(wrong, str) else wrong(jax)
+        names = {"jax": jax, "jnp": jax.numpy, "lax": jax.lax}
+        names |= {"nn": jax.nn, "random": jax.random}
+        eval(wrong, globals() | names) if isinstance(wrong, str) else wrong(jax)
     assert kind == type(caught.value).__name__
     assert phrase.strip() in " ".join(str(caught.value).split())
 

@@ -464,50 +464,9 @@ def test_there_is_no_arithmetic_on_keys(act, words):
 
 
 def test_keys_and_numbers_do_not_mix():
+    refused(TypeError, "key_data", lambda: jnp.array([keys[0, 0]] * 2, "float32"))
     refused(ValueError, "key<fry>", jnp.where, True, keys, 1)
     refused(TypeError, "add does not accept", jit(lambda k: k + 1), keys)
-
-
-# ---- errors of samplers
-
-
-@pytest.mark.parametrize("call, kind, words", [
-    (lambda k: random.multivariate_normal(k, np.float32(1), np.eye(1)),
-     ValueError, ["mean.ndim"]),
-    (lambda k: random.multivariate_normal(k, np.ones(2), np.ones(2)),
-     ValueError, ["cov.ndim"]),
-    (lambda k: random.multivariate_normal(k, np.ones(2), np.eye(3)),
-     ValueError, ["n=2", "(3, 3)"]),
-    (lambda k: random.multivariate_normal(k, np.ones(2), np.eye(2), method="lu"),
-     ValueError, ["method", "cholesky"]),
-    (lambda k: random.multivariate_normal(k, np.ones((3, 2)), np.eye(2), (5,)),
-     ValueError, ["broadcast", "(5,)"]),
-    (lambda k: random.binomial(k, 3, 0.5, dtype=int), ValueError, ["float dtype"]),
-    (lambda k: random.binomial(k, np.ones(2), 0.5, (3,)), ValueError, ["(3,)"]),
-    (lambda k: random.binomial(random.split(k), 3, 0.5), ValueError,
-     ["single key", "vmap"]),
-    (lambda k: random.uniform(k, (2,), int), ValueError,
-     ["`uniform` must be a float dtype"]),
-    (lambda k: random.bits(k, (2,), "int32"), ValueError,
-     ["`bits` must be an unsigned int dtype"]),
-    (lambda k: random.randint(k, (2,), 0, 3, "float32"), TypeError,
-     ["randint only accepts integer"]),
-    (lambda k: random.randint(k, (2,), jnp.zeros(3, int), 3), ValueError, "broadcast"),
-    (lambda k: random.bernoulli(k, 1), TypeError, "must have a floating dtype"),
-    (lambda k: random.choice(k, 3, (4,), replace=False), ValueError, "population"),
-    (lambda k: random.choice(k, 3, (2,), p=jnp.ones(4)), ValueError, "same size as a"),
-    (lambda k: random.choice(k, 3, 2), TypeError, "must be a sequence"),
-    (lambda k: random.categorical(k, jnp.zeros(3), shape=(4,), replace=False),
-     ValueError, "cannot exceed number of categories"),
-    (lambda k: random.permutation(k, 1.5), TypeError,
-     "integer or at least 1-dimensional"),
-    (lambda k: random.gumbel(k, mode="lowest"), ValueError, "valid mode"),
-    (lambda k: jit(lambda n: random.normal(k, (n,)))(3), TypeError,
-     "Shapes must be 1D sequences of concrete"),
-    (lambda k: jnp.array([k, k], "float32"), TypeError, "random.key_data"),
-])  # fmt: skip
-def test_errors_of_samplers(call, kind, words):
-    refused(kind, words, call, random.key(0))
 
 
 # ---- against JAX itself

@@ -102,27 +102,3 @@ def test_a_convolution_too_large_for_one_product(monkeypatch):
     whole = lax.conv(wrap(x), wrap(k), (1,), "SAME")
     monkeypatch.setattr(convolution, "AT_ONCE", 60)
     same(lax.conv(wrap(x), wrap(k), (1,), "SAME"), whole)
-
-
-def test_bad_convolutions():
-    x, k = wrap(np.ones((1, 3, 5), np.float32)), wrap(np.ones((2, 2, 3), np.float32))
-    with pytest.raises(TypeError, match="cannot have preferred_element_type int32"):
-        lax.conv(x, x, (1,), "VALID", preferred_element_type="int32")
-    refused(ValueError, "3 // 1 != 2", lax.conv, x, k, (1,), "SAME")
-    with pytest.raises(TypeError, match="ndim to be equal, got 3 and 2"):
-        lax.conv(x, wrap(np.ones((2, 3), np.float32)), (1,), "SAME")
-    for names in (("NCH", "OOH", "NCH"), ("NCH", "OIHW", "NCH")):
-        with pytest.raises(ValueError, match="for rhs must have 3 characters"):
-            lax.conv_general_dilated(x, k, (1,), "SAME", dimension_numbers=names)
-    with pytest.raises(ValueError, match="use conv_transpose"):
-        lax.conv_general_dilated(x, k, (1,), "SAME", (2,))
-    with pytest.raises(ValueError, match="sequence of \\(low, high\\) pairs, got 3"):
-        lax.conv_general_dilated(x, k, (1,), 3)
-    with pytest.raises(ValueError, match=r"window_strides .* of the 1 .*\(1, 3, 5\)"):
-        lax.conv(x, k, (1, 1), "SAME")
-    with pytest.raises(ValueError, match="rhs_dilation must have one number"):
-        lax.conv_general_dilated(x, k, (1,), "SAME", None, (1, 2))
-    with pytest.raises(ValueError, match="one of them 1, got 3 and 2"):
-        lax.conv_general_dilated(
-            x, k, (1,), "SAME", feature_group_count=3, batch_group_count=2
-        )
