@@ -1,7 +1,10 @@
 """Fusion: kernels that share loops are one, and compute what they did apart."""
 
 import functools
+import random
+from functools import partial
 
+import ir_interpreter
 import numpy as np
 import pytest
 from harness import alike, as_interpreted, fusing, program_of
@@ -11,10 +14,16 @@ import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.fuse.fusion import settle
+from minijit.compile.loops import statements
 from minijit.compile.loops.buffers import Buffer
-from minijit.compile.loops.expressions import Axis, Load, Op, op
+from minijit.compile.loops.expressions import (
+    Axis, Const, Load, Op, Reduce, as_index, op,
+)
 from minijit.compile.loops.graphs import postorder
-from minijit.compile.loops.statements import For, Kernel, Store, expressions
+from minijit.compile.loops.statements import (
+    For, If, Kernel, Program, Store, expressions,
+)
+from minijit.compile.schedule.place import place
 from minijit.compile.schedule.shared_loops import Part, saved_bytes
 from minijit.compile.settings import Settings
 from minijit.trace.base.config import config
@@ -428,6 +437,55 @@ def test_what_a_block_knows_of_its_stores():
     (loop,) = settle(loops)
     assert [s.buffer for s in loop.body] == [y, z]
     assert {s.value for s in loop.body} == {Load(a, (i,))}
+
+
+def random_statements(draw, arrays, axes, depth):
+    """A few statements that store into some arrays what they load from them."""
+    one = lambda: (draw.choice([*axes, as_index(draw.randrange(5))]),)
+
+    def value(depth):
+        if depth == 0 or draw.random() < 0.4:
+            return Load(draw.choice(arrays), one())
+        if draw.random() < 0.2:
+            k = Axis(5, "reduce")
+            body = op("sub", Load(draw.choice(arrays), (k,)), value(0))
+            return Reduce("add", (k,), (body,))
+        name = draw.choice(["add", "mul", "sub"])
+        return op(name, value(depth - 1), value(depth - 1))
+
+    for _ in range(draw.randrange(1, 6)):
+        kind = draw.choice(["store", "store", "store", "loop", "branch"])
+        inside = partial(random_statements, draw, arrays)
+        if kind == "store" or not depth:
+            yield Store(draw.choice(arrays), one(), value(2))
+        elif kind == "loop":
+            axis = Axis(5, "serial")
+            yield For(axis, tuple(inside([*axes, axis], depth - 1)))
+        else:
+            pred = op("lt", value(1), Const(1, np.dtype("f4")))
+            yield If(pred, *(tuple(inside(axes, 0)) for _ in range(2)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_loads_stand_for_does_not_change(seed, monkeypatch):
+    """Random statements, each computed from scratch when it runs, as they are; and
+    settled, told apart and placed."""
+    numbers = lambda b: (np.arange(5) * ord(b.name) % 7 - 3).astype(b.dtype)
+    monkeypatch.setattr(ir_interpreter, "garbage", numbers)
+    i = Axis(5, "serial")
+    arrays = [Buffer(name, (5,), np.dtype("f4")) for name in "abcd"]
+    body = tuple(random_statements(random.Random(seed), arrays, [i], 2))
+    program = lambda body: Program(
+        "main", (), tuple(arrays), (), (), (Kernel("k0", (For(i, body),)),)
+    )
+    run = lambda body, **how: ir_interpreter.run(program(body), **how)
+    placed = partial(place, prepare=tuple)
+    with np.errstate(all="ignore"):
+        with monkeypatch.context() as as_they_are:
+            as_they_are.setattr(statements, "told_apart", tuple)
+            wanted = run(body)
+        for found in run(body, place=placed), run(tuple(settle(body)), place=placed):
+            np.testing.assert_array_equal(found, wanted)
 
 
 def test_what_is_made_of_stored_totals_reads_them():
