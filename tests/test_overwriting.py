@@ -479,3 +479,13 @@ def test_an_element_is_read_as_it_was_or_as_it_becomes(case, n):
         found = mj.jit(f)(x)
     with mj.disable_jit():
         alike(found, f(x), rtol=1e-4, atol=1e-4)
+
+
+def test_two_results_that_each_want_what_the_other_reads_are_told_of():
+    def f(x):
+        y, z = x @ x, x.T @ x
+        return jnp.sin(y) * z, jnp.cos(z) * y
+
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(150, 150)), jnp.float32)
+    said = [d.rule for d in mj.jit(f).lower(x).compile().explain().decisions]
+    assert said.count("over") == said.count("crossed") == 1

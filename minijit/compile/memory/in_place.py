@@ -24,6 +24,7 @@ from .overwriting import Names
 loop_rules |= {
     "over": (True, "it stores a result over what nobody else needs", "reuse_bytes"),
     "beside": (False, "so small an array fits into the cache twice", "reuse_bytes"),
+    "crossed": (False, "two results would each be stored over what the other reads"),
 }
 
 
@@ -105,10 +106,13 @@ def reusable(kernel, dying):
         taken = [old for old, _ in pairs.values()]
         free = [b for b in indices if indices[b] == {store.index} and b not in taken]
         for old in sorted(free, key=lambda b: -dying(b, store.buffer)):
-            order = after_reads({**pairs, k: (old, store.buffer)}, stores, reads)
-            if dying(old, store.buffer) and order is not None:
-                pairs[k] = old, store.buffer
+            if not dying(old, store.buffer):
+                continue
+            found = {**pairs, k: (old, store.buffer)}
+            if after_reads(found, stores, reads) is not None:
+                pairs = found
                 break
+            noted("crossed", *kernel.eqns, bytes=old.nbytes)
     if not pairs:
         return [], kernel
     body = nested(axes, [stores[k] for k in after_reads(pairs, stores, reads)])
