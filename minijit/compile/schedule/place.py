@@ -174,13 +174,6 @@ class WaitingPlacer(Placer):
         parts = super().known(roots, bound, placed)
         return [e for e in parts if self.waits.get(e, nothing) <= bound]
 
-    def let(self, expr, users, placed):
-        found = super().let(expr, users, placed)
-        if not found and expr in self.waits and self.uses[expr] > 1:
-            # Computed anew where it is used next, it might be another number.
-            placed[expr], found = 0, [Let(expr)]
-        return found
-
     def block(self, body, bound, placed):
         placed, still = dict(placed), bound - stored_in(body)
         result = self.exprs(self.totals(body, still, placed), (), still, placed)
