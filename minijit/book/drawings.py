@@ -231,6 +231,26 @@ def operands_of_loops() -> None:
     ax.set(xlim=(-3.2, 12.6), ylim=(-2.6, 0.5))
 
 
+def parts_of_a_rule() -> None:
+    """Chapter 7: what stands outside the lambda of a rule, and what inside."""
+    ax, works = style.blank(None, 8, 2.2), []
+    for y, color, title, where, *texts in (
+        (1, style.PRIMAL, "outside", "runs with the function", "x", "sin x, cos x"),
+        (0, style.TANGENT, "inside", "called, or recorded", "t", "t times c"),
+    ):
+        texts.append("sin x" if y else "tangent of sin x")
+        places = zip((0, 2, 4.2), texts, strict=True)
+        start, work, end = (style.box(ax, x, y, text, color) for x, text in places)
+        style.arrow(ax, start, work, color)
+        style.arrow(ax, work, end, color)
+        works.append(work)
+        ax.text(-1.4, y, title, va="center")
+        ax.text(5.4, y, where, va="center")
+    style.arrow(ax, *works, style.RESIDUAL)
+    ax.text(2.15, 0.5, "c = cos x", va="center", color=style.RESIDUAL)
+    ax.set(xlim=(-1.5, 7.6), ylim=(-0.4, 1.4))
+
+
 def lanes() -> None:
     """Chapter 9: an array with four lanes on axis 1, and what the function sees."""
     ax = style.blank(None, 8, 1.9)
