@@ -939,6 +939,26 @@ def exchanges() -> None:
     axis.set(xlabel="thread of a warp", ylabel="exchange")
 
 
+def way_to_the_grid() -> None:
+    """Chapter 26: the questions that are asked about a nest, and their functions."""
+    axis = style.blank(None, 10, 1.9)
+    last = style.box(axis, 0, 0, "a nest\nof loops", style.PRIMAL)
+    for k, text in enumerate(
+        (
+            "peeled: which\nmay be bound?",
+            "known_outside:\nwhich should be?",
+            "best_last: which\ngoes along memory?",
+            "goes_by_block:\nthread or block?",
+        )
+    ):
+        here = style.box(axis, 2 + 2.3 * k, 0, text)
+        style.arrow(axis, last, here)
+        last = here
+    for y, text in (0.75, "a Part by thread"), (-0.75, "a Part by block,\ncollapsed"):
+        style.arrow(axis, last, style.box(axis, 11.2, y, text, style.COMPILED))
+    axis.set(xlim=(-0.6, 12.3), ylim=(-1.3, 1.3))
+
+
 def a_tile() -> None:
     """A tour: a tile on its way from an array to its transpose."""
     _, axes = style.figure(9, 2.8, ncols=3)
