@@ -13,7 +13,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.loops.buffers import Buffer
-from minijit.compile.loops.expressions import Axis, Load, op
+from minijit.compile.loops.expressions import Axis, Load, as_index, op
 from minijit.compile.loops.statements import For, Kernel, Store, statements
 from minijit.compile.memory import arena as buffers, in_place
 from minijit.compile.memory.arena import arranged, check_plan, most_at_once
@@ -336,6 +336,22 @@ def test_stores_into_one_array_keep_their_order(small_arrays_too):
     kernel = Kernel("k0", (For(i, (Store(new, (i,), was), late)),), ())
     pairs, kernel = in_place.reusable(kernel, always)
     assert pairs == [(old, new)] and kernel.body[0].body[0] is late
+    # Behind the one whose result it reads, which is behind the last to read the array.
+    stores = Store(new, (i,), was), Store(Buffer("d", (8,), F32), (i,), Load(new, (i,)))
+    reads = dict(zip((*stores, late), ([was], [Load(new, (i,))], [was]), strict=True))
+    assert [*in_place.after_reads({0: (old, new)}, [*stores, late], reads)] == [2, 0, 1]
+
+
+@pytest.mark.parametrize("index, shape, whole", [
+    ("ij", (8, 4), True), ("ji", (4, 8), True), ("ij", (9, 4), False),
+    ("i", (8,), False), ("ii", (8, 8), False), ("ij0", (8, 4, 1), True),
+])  # fmt: skip
+def test_a_store_covers_an_array_where_each_element_is_stored_once(index, shape, whole):
+    axes = Axis(8), Axis(4)
+    places = dict(zip("ij0", (*axes, as_index(0)), strict=True))
+    index = tuple(places[k] for k in index)
+    store = Store(Buffer("x", shape, F32), index, as_index(0))
+    assert in_place.covers(store, axes) == whole
 
 
 @pytest.mark.chapter(25)

@@ -130,13 +130,15 @@ def test_totals_of_what_a_loop_only_reads():
         found, = program_of(f, *batch()).body
         agree(f, batch(), tolerance=1e-4)
     x = floats(1000)
-    for f in (lambda x: (x * 2, x.max()), lambda x: (x[::-1] * 2, x.sum())):
+    parts = lambda x: (y := jnp.exp(x), y[:500].sum())
+    for f in (lambda x: (x * 2, x.max()), lambda x: (x[::-1] * 2, x.sum()), parts):
         agree(f, (x,))
     rules = lambda f: {(d.rule, d.fused) for d in program_of(f, x).decisions}
     assert ("row totals", True) in rules(lambda x: (x * 2, x.max()))
     # Of numbers that all steps read no step has a share.
-    f = lambda x, y: (x + y[3], y.sum())
+    f, g = lambda x, y: (x + y[3], y.sum()), lambda x, y: (x * y, (x - y).max())
     assert len(program_of(f, x, x).body) == 2
+    assert len(program_of(g, x, np.float32(2)).body) == 1
 
 
 @pytest.mark.chapter(21)
