@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ...transform.control_flow.branches import cond_p
 from ..decisions import in_bounds, loop_rules, noted
 from ..loops.check import LoopTypeError, check_program
 from ..loops.contents import counted, loads_of, stores_in, totals_in
@@ -32,6 +33,9 @@ AS_FUSED = "as fused"
 # Loops that compute so many times what a kernel does are not looked at: such a one has
 # cost less nowhere, and is long: a third of a first call of a convolution's gradient.
 MORE = 4 / 3
+# So many steps a loop is thought to have, if only a run knows: one of far fewer, as a
+# solver that starts at its solution, is over soon whatever its loops are.
+UNKNOWN = 100
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,11 @@ def chosen_for(program, machine):
 def within(call, machine):
     """The machine as a loop's steps meet it: one core, and no kernel to launch.
 
-    What a step gains, each one does; how many there are of a `while` is not known.
+    What a step gains, each one does.
     """
-    steps = call.attrs["params"].get("length", 1)
-    steps = max(steps, 1) if isinstance(steps, int) else 1
+    one = call.attrs["primitive"] is cond_p
+    steps = 1 if one else call.attrs["params"].get("length")
+    steps = max(steps, 1) if isinstance(steps, int) else UNKNOWN
     return replace(machine, cores=1, kernel=0, wake=machine.wake / steps)
 
 

@@ -150,8 +150,10 @@ def vectors(loop, m, one, wait, waited):
     At its end the numbers of a vector become one total, half of them at a time.
     """
     n, width = loop.steps, max(m.vector // loop.widest, 1)
+    if loop.calls:  # A function of the C library is for one number.
+        return n * (one + m.step) + m.loop
     each = m.op * (loop.words + m.slow * loop.slow + moves(loop, width))
-    many, one = max(each, wait / 4) + m.call * loop.calls * width, one + m.step
+    many, one = max(each, wait / 4), one + m.step
     known = isinstance(loop.axis.extent, int)
     whole, rest = divmod(n, width) if known else (n / width, (width - 1) / 2)
     steps = (a.along.get(loop.axis, 0) / a.size for a in loop.places if not a.store)
