@@ -11,6 +11,7 @@ of the book has the cases of the primitives that it has: `ours` is `minijit.lax`
 
 import zlib
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -189,76 +190,44 @@ case("dynamic_update_slice",
      lambda lax, x, u, i: lax.dynamic_update_slice(x, u, (i, np.int32(1))),
      data(4, 4), data(2, 2, seed=1), np.int32(3))
 
-
-def gather_rows(lax, x, i, **options):
-    numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
-    return lax.gather(x, i, numbers, (1, x.shape[1]), **options)
-
-
-def gather_windows(lax, x, i, **options):
-    numbers = lax.GatherDimensionNumbers((1, 2), (), (0, 1))
-    return lax.gather(x, i, numbers, (2, 2), **options)
-
-
-def gather_batched(lax, x, i, **options):
-    numbers = lax.GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
-    return lax.gather(x, i, numbers, (1, 1), **options)
-
-
 rows = ints(3, 0, 3, 1, 7).reshape(5, 1)
 corners = ints(1, 2, 0, 0, 1, 1, 3, 3).reshape(4, 2)
 batched = ints(0, 2, 2, 1, 0, 5).reshape(3, 2, 1)
+# How rows, windows and elements of batches are found: the numbers of a gather, and of a
+# scatter; a slice's sizes; indices; shapes of what is gathered from, scattered to, put.
+numbers = ((1,), (0,), (0,)), ((1, 2), (), (0, 1)), ((), (1,), (1,), (0,), (0,))
+ways = {
+    "rows": (numbers[0], (1, 4), rows, (4, 4), (5, 2), (5, 2)),
+    "windows": (numbers[1], (2, 2), corners, (4, 4), (4, 4), (4, 2, 2)),
+    "batched": (numbers[2], (1, 1), batched, (3, 4), (3, 4), (3, 2)),
+}
+
+
+def gathered(way, mode, lax, x, i):
+    numbers, sizes, *_ = ways[way]
+    return lax.gather(x, i, lax.GatherDimensionNumbers(*numbers), sizes, mode=mode)
+
+
+def scattered(kind, way, unique, mode, lax, x, i, u):
+    numbers = lax.ScatterDimensionNumbers(*ways[way][0])
+    options = dict(unique_indices=unique, mode=mode)
+    return getattr(lax, kind)(x, i, u, numbers, **options)
+
+
 for mode in ("clip", "fill"):
-    for name, call, indices in (
-        ("rows", gather_rows, rows),
-        ("windows", gather_windows, corners),
-        ("batched", gather_batched, batched),
-    ):
-        case(f"gather {name} {mode}",
-             lambda lax, x, i, call=call, mode=mode: call(lax, x, i, mode=mode),
-             data(4, 4) if name != "batched" else data(3, 4), indices)
-
-
-def scatter_rows(kind, unique, mode, lax, x, i, u):
-    numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
-    options = dict(unique_indices=unique, mode=mode)
-    return getattr(lax, kind)(x, i, u, numbers, **options)
-
-
-def scatter_windows(kind, unique, mode, lax, x, i, u):
-    numbers = lax.ScatterDimensionNumbers((1, 2), (), (0, 1))
-    options = dict(unique_indices=unique, mode=mode)
-    return getattr(lax, kind)(x, i, u, numbers, **options)
-
-
-def scatter_batched(kind, unique, mode, lax, x, i, u):
-    numbers = lax.ScatterDimensionNumbers((), (1,), (1,), (0,), (0,))
-    options = dict(unique_indices=unique, mode=mode)
-    return getattr(lax, kind)(x, i, u, numbers, **options)
-
-
+    for way, (_, _, indices, shape, *_) in ways.items():
+        read = partial(gathered, way, mode)
+        case(f"gather {way} {mode}", read, data(*shape), indices)
 unique_rows = ints(3, 0, 9).reshape(3, 1)
 kinds = "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max".split()
 for kind in kinds:
-    for mode in ("clip", "drop"):
-        write = lambda *args, call=scatter_rows, kind=kind, mode=mode: call(
-            kind, True, mode, *args
-        )
-        if mode == "drop":
-            case(f"{kind} unique {mode}", write,
-                 data(5, 2), unique_rows, data(3, 2, seed=1))
-        if kind == "scatter_mul":
-            continue
-        for name, call, shapes, indices in (
-            ("rows", scatter_rows, ((5, 2), (5, 2)), rows),
-            ("windows", scatter_windows, ((4, 4), (4, 2, 2)), corners),
-            ("batched", scatter_batched, ((3, 4), (3, 2)), batched),
-        ):
-            write = lambda *args, call=call, kind=kind, mode=mode: call(
-                kind, False, mode, *args
-            )
-            case(f"{kind} {name} {mode}", write,
-                 data(*shapes[0]), indices, data(*shapes[1], seed=1))
+    case(f"{kind} unique drop", partial(scattered, kind, "rows", True, "drop"),
+         data(5, 2), unique_rows, data(3, 2, seed=1))
+    for mode in ("clip", "drop") if kind != "scatter_mul" else ():
+        for way, (_, _, indices, _, shape, put) in ways.items():
+            write = partial(scattered, kind, way, False, mode)
+            case(f"{kind} {way} {mode}", write, data(*shape), indices,
+                 data(*put, seed=1))  # fmt: skip
 
 case("sort", lambda lax, x: lax.sort(x, dimension=0), data(4, 3))
 case("sort payload", lambda lax, x, y: lax.sort((x, y), num_keys=1),
