@@ -157,6 +157,29 @@ def test_a_linear_program_is_drawn_with_edges_from_its_residuals():
     ]  # fmt: skip
 
 
+def test_what_a_checkpoint_computes_again_is_no_residual():
+    from minijit.transform.remat.checkpoint import cut_jaxpr
+
+    twice = mj.make_jaxpr(lambda x: jnp.sin(jnp.sin(x)))(1.0)
+    cut = cut_jaxpr(twice, (True,), None)
+    style.split(cut.forward, cut.linear)
+    (axis,) = plt.gcf().axes
+    arrows = [t.arrow_patch for t in axis.texts if not t.get_text()]
+    colors = [to_hex(arrow.get_edgecolor()) for arrow in arrows]
+    counts = [colors.count(c) for c in (style.PRIMAL, style.RESIDUAL, style.TANGENT)]
+    assert counts == [2, 2, 5]
+
+
+def test_inputs_stand_above_their_first_use():
+    def layers(x, w, b):
+        return jnp.tanh(jnp.tanh(x * w) * b)
+
+    style.graph(mj.make_jaxpr(layers)(1.0, 2.0, 3.0))
+    place = boxes()
+    assert [place[n][1] for n in "abc"] == [0, 0, -2]
+    assert place["c"][0] > 0 > place["a"][0]
+
+
 def test_an_equation_s_constants_have_no_arrow():
     style.graph(mj.make_jaxpr(lambda x: x * 2.0)(1.0))
     (axis,) = plt.gcf().axes

@@ -424,7 +424,9 @@ def split(forward: Any, linear: Any) -> None:
     left, low = 0.0, 1 - max(map(len, all_rows))
     room = 0.5  # below the last row; more if an arrow bends there
     for rows, color in zip(all_rows, (PRIMAL, TANGENT), strict=True):
-        shared = set(boxes)
+        # What a checkpoint computes again is its own, and no residual.
+        made = [v for row in rows[1:] for eqn in row for v in eqn.outvars]
+        shared = set(boxes).difference(made)
         rows[0] = [v for v in rows[0] if v not in shared]
         width = max(map(len, rows))
         for depth, row in enumerate(rows):
