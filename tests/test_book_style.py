@@ -178,6 +178,10 @@ def test_inputs_stand_above_their_first_use():
     place = boxes()
     assert [place[n][1] for n in "abc"] == [0, 0, -2]
     assert place["c"][0] > 0 > place["a"][0]
+    plt.close("all")
+    # The first sine stays below its input, which goes into the exponential, too.
+    style.graph(mj.make_jaxpr(lambda x: jnp.sin(x) + jnp.cos(jnp.exp(x)))(1.0))
+    assert boxes()["sin"][1] == boxes()["exp"][1] == -1
 
 
 def test_an_equation_s_constants_have_no_arrow():

@@ -395,17 +395,19 @@ def layers(jaxpr: Any, inputs: list[Any]) -> list[list[Any]]:
 
 
 def lowered(rows: list[list[Any]]) -> list[list[Any]]:
-    """The rows, but with inputs, and what is made of inputs alone, right above the
-    first equation that uses them, behind what stood there: so their arrows are short.
+    """The rows, but with inputs right above the first equation that uses them, behind
+    what stood there, and with them an equation that alone uses them: so their arrows
+    are short.
     """
-    inputs = {id(v) for v in rows[0]}
+    reads = [id(v) for row in rows[1:] for eqn in row for v in dict.fromkeys(used(eqn))]
+    own_inputs = {id(v) for v in rows[0] if reads.count(id(v)) == 1}
     first: dict[int, int] = {}  # the row in which a variable is used first
     places: list[list[Any]] = [[] for _ in rows]
     for depth in reversed(range(len(rows))):
         for node in rows[depth]:
             read, made = (used(node), node.outvars) if depth else ([], [node])
             uses = [first[id(v)] for v in made if id(v) in first]
-            free = inputs.issuperset(map(id, read))
+            free = own_inputs.issuperset(map(id, read))
             own = min(uses) - 1 if uses and free else depth
             places[own].append(node)
             first |= {id(v): min(own, first.get(id(v), own)) for v in read}
