@@ -19,7 +19,7 @@ from minijit import lax, nn
 from minijit.compile.decisions import noting
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.check import check_program
-from minijit.compile.loops.contents import totals_in
+from minijit.compile.loops.contents import loads_of, outline, totals_in
 from minijit.compile.loops.expressions import Axis, Const, Load, Reduce, as_index, op
 from minijit.compile.loops.graphs import allowed, postorder
 from minijit.compile.loops.kernel_buffers import local_buffers
@@ -259,6 +259,42 @@ def two_maxima():
     program = program_of(f, (of(100_000, 10), of(40_000, 8)))
     assert len(program.kernels) == 2
     return program
+
+
+def test_of_kernels_that_are_alike_one_is_asked(monkeypatch):
+    """The others are named in the ledger as it is, and run in the same way."""
+    rows, wide = of(100_000, 10), of(100_000, 9)
+    f = lambda x, y, z: (x.max(1), y.max(1), z.max(1))
+    program, machine = program_of(f, (rows, wide, rows)), Machine.book()
+    asked, choice = [], choose.choice
+    note = lambda p, k, m: asked.append(k) or choice(p, k, m)
+    monkeypatch.setattr(choose, "choice", note)
+    with noting() as found:
+        chosen = choose.choices([*choose.by_themselves(program, machine)], machine)
+    assert len(chosen) == 3
+    assert len(asked) == 2
+    x, y, z = (way.recipe for way in chosen.values())
+    assert x == z
+    assert [about for rule, about, _ in found if rule == "schedule"] == [*zip(chosen)]
+    bodies = [way.bodies[0] for way in chosen.values()]
+    reads = [{load.buffer for load in loads_of(body)} for body in bodies]
+    assert {*program.inputs} <= set().union(*reads)  # Each reads its own.
+
+
+def test_the_outline_of_statements_has_no_names():
+    (x, y, z), i, j = buffers("x", "y", "z", shape=(50,)), Axis(50), Axis(50)
+
+    def of_loop(axis, a, b, name="sin"):
+        return outline((For(axis, (Store(b, (axis,), op(name, Load(a, (axis,)))),)),))
+
+    found, arrays = of_loop(i, x, y)
+    assert arrays == [y, x] or arrays == [x, y]
+    assert of_loop(j, y, z)[0] == found
+    assert of_loop(j, y, y)[0] != found  # It stores where it reads.
+    assert of_loop(j, y, z, "cos")[0] != found
+    assert of_loop(Axis(49), y, z)[0] != found
+    short, = buffers("short", shape=(49,))
+    assert of_loop(i, short, z)[0] != found
 
 
 def test_what_goes_wrong_in_pricing_is_a_remark(monkeypatch):

@@ -7,7 +7,8 @@
 
 import math
 
-from .expressions import Load, Reduce
+from .buffers import Buffer
+from .expressions import Const, Load, Reduce
 from .graphs import postorder, recalled
 from .statements import For, Store, expressions, statements
 
@@ -95,3 +96,28 @@ def is_nest(body):
         s.axis.is_plain if isinstance(s, For) else only_sets([s])
         for s in statements(body)
     )
+
+
+def outline(body):
+    """(what statements are but for the names of their axes and arrays, the arrays in
+    the order in which they come up): the same for those that do the same."""
+    known, arrays, found = {}, [], []
+
+    def named(thing):
+        if isinstance(thing, tuple):
+            return tuple(map(named, thing))
+        if isinstance(thing, Buffer) and thing not in known:
+            place = len(arrays), thing.space
+            known[thing] = *place, thing.shape, thing.dtype, thing.order
+            arrays.append(thing)
+        return known.get(thing, thing)
+
+    for stmt in statements(body):
+        axis, inside = getattr(stmt, "axis", None), stmt.bodies()
+        for e in postorder([*stmt.uses(), *[axis] * bool(axis)], known):
+            if type(e) is not Const:
+                found.append((type(e), *(named(getattr(e, name)) for name in e.fields)))
+                known[e] = len(known)
+        parts = (part for part in vars(stmt).values() if part not in inside)
+        found.append((type(stmt), *map(len, inside), *map(named, parts)))
+    return tuple(found), arrays

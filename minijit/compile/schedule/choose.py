@@ -13,9 +13,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ...transform.control_flow.branches import cond_p
-from ..decisions import in_bounds, loop_rules, noted
+from ..decisions import in_bounds, loop_rules, noted, noting
 from ..loops.check import LoopTypeError, check_program
-from ..loops.contents import counted, loads_of, stores_in, totals_in
+from ..loops.contents import counted, loads_of, outline, stores_in, totals_in
 from ..loops.expressions import Reduce
 from ..loops.graphs import postorder
 from ..loops.kernel_buffers import used_buffers
@@ -62,11 +62,13 @@ def scheduled(program):
 
 def chosen_for(program, machine):
     """A program, and those of its native loops and branches, as it costs least."""
-    chosen, chooser = {}, getattr(config.fusion, "chooser", None)
-    for alone in by_themselves(program, machine, every=bool(chooser)):
-        kernel, = alone.body
-        candidate = (chooser or choice)(alone, kernel, machine)
-        chosen |= {kernel: candidate} if candidate else {}
+    chooser = getattr(config.fusion, "chooser", None)
+    each = [*by_themselves(program, machine, every=bool(chooser))]
+    if chooser:
+        chosen = {p.body[0]: chooser(p, *p.body, machine) for p in each}
+    else:
+        chosen = choices(each, machine)
+    chosen = {kernel: found for kernel, found in chosen.items() if found}
     program, calls = with_candidates(program, chosen), {}
     for call in program.calls:
         programs = call.attrs.get("programs", ())
@@ -87,6 +89,40 @@ def within(call, machine):
     steps = 1 if one else call.attrs["params"].get("length")
     steps = max(steps, 1) if isinstance(steps, int) else UNKNOWN
     return replace(machine, cores=1, kernel=0, wake=machine.wake / steps)
+
+
+def choices(programs, machine):
+    """{kernel: its `Candidate`, or None}: programs of a kernel each.
+
+    Of kernels that are alike, as in the layers of a network, one is asked.
+    """
+    sizes, known, chosen = Counter(map(size_of, programs)), {}, {}
+    for program in programs:
+        kernel, = program.body
+        like = likeness(program) if sizes[size_of(program)] > 1 else kernel
+        if like not in known:
+            with noting() as said:
+                chosen[kernel] = choice(program, kernel, machine)
+            known[like] = kernel, said
+        first, said = known[like]
+        if (found := chosen[first]) and first is not kernel:
+            ways = other_ways(program, kernel)
+            chosen[kernel] = next(way for way in ways if way.recipe == found.recipe)
+        for rule, about, numbers in said:
+            noted(rule, *(kernel if a is first else a for a in about), **numbers)
+    return chosen
+
+
+def size_of(program):
+    """`steps_of` a program's only kernel."""
+    return steps_of(program.body[0].body)
+
+
+def likeness(program):
+    """What is the same of programs whose only kernels do the same."""
+    found, arrays = outline(program.body[0].body)
+    given = dict(program.donated)
+    return found, *((b in program.temps, b in given) for b in arrays)
 
 
 def choice(program, kernel, machine):

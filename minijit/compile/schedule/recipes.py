@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from ..loops.buffers import Buffer
 from ..loops.contents import (
-    loads_of, only_sets, perfect, stored_in, stores_in, totals_in,
+    loads_of, only_sets, outline, perfect, stored_in, stores_in, totals_in,
 )
-from ..loops.expressions import Axis, Const, Load, Reduce
+from ..loops.expressions import Axis, Load, Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import For, expressions, nested, replaced, statements
+from ..loops.statements import For, expressions, nested, replaced
 from ..settings import config
 from .interchange import in_rows
 from .cut_points import cuts_of
@@ -100,34 +100,11 @@ def distributed(kernel, alone):
     if not 0 < len(nests) <= NESTS:
         return
     nests = [reordered(n) for n in nests]
-    own = outline(share_axes(kernel.body))
+    own, _ = outline(share_axes(kernel.body))
     for made in (apart, functools.partial(together, alone=alone)):
         found = made(nests, temps)
-        if found and (len(found.bodies) > 1 or outline(found.bodies[0]) != own):
+        if found and (len(found.bodies) > 1 or outline(found.bodies[0])[0] != own):
             yield found
-
-
-def outline(body):
-    """What statements are but for the names of their axes, and of arrays that are the
-    kernel's own: the same for those that do the same."""
-    known, found = {}, []
-
-    def named(thing):
-        if isinstance(thing, tuple):
-            return tuple(map(named, thing))
-        if isinstance(thing, Buffer) and thing.space != "global" and thing not in known:
-            known[thing] = len(known), thing.shape, thing.dtype, thing.order
-        return known.get(thing, thing)
-
-    for stmt in statements(body):
-        axis, inside = getattr(stmt, "axis", None), stmt.bodies()
-        for e in postorder([*stmt.uses(), *[axis] * bool(axis)], known):
-            if type(e) is not Const:
-                found.append((type(e), *(named(getattr(e, name)) for name in e.fields)))
-                known[e] = len(known)
-        parts = (part for part in vars(stmt).values() if part not in inside)
-        found.append((type(stmt), *map(len, inside), *map(named, parts)))
-    return found
 
 
 def apart(nests, temps, recipe="distribute"):
