@@ -219,6 +219,16 @@ def test_libraries_catch_errors_of_xla():
         assert XlaRuntimeError is jax.errors.JaxRuntimeError
 
 
+def test_algorithms_of_products_are_precisions():
+    with minijit.as_jax():
+        from jax import lax, numpy as jnp
+
+        preset, x = lax.DotAlgorithmPreset.BF16_BF16_F32_X6, jnp.full((3, 3), 0.1)
+        assert isinstance(preset, lax.DotAlgorithmPreset)
+        assert not isinstance("highest", lax.DotAlgorithmPreset)
+        assert (jnp.dot(x, x, precision=preset) == x @ x).all()
+
+
 def test_captured_arrays_are_constants_of_jaxprs():
     scale, tree = minijit.numpy.array(2.0), {"a": [minijit.numpy.array(3.0)]}
     inner = lambda x: x * scale

@@ -87,6 +87,7 @@ for _modules, (_found, *_names) in rows_of("""
     _jax _src.array: trace.array ArrayImpl
     _src.dispatch: jaxcompat.plain_answers wait_for_tokens=effects_barrier
     _src.dtypes: jaxcompat.lax_internals to_complex_dtype
+    lax _src.lax.lax: jaxcompat.lax_internals DotAlgorithmPreset
     _src.dtypes: trace.dtypes TypePromotionError
     _src.lib: jax_modules jaxlib_extension_version version=version_info
      version_str=version

@@ -10,6 +10,16 @@ from .. import lax, numpy as jnp
 from ..numpy import asarray as asarray, core
 from ..numpy.arguments import check_arraylike as check_arraylike
 from ..trace import dtypes, primitives
+from .core import StandIn
+
+
+class DotAlgorithmPreset(metaclass=StandIn):
+    """Algorithms of products of float32 that XLA has on a CPU, where all are one."""
+
+    stands_for = make = primitives.Precision
+    DEFAULT = BF16_BF16_F32 = stands_for.DEFAULT
+    BF16_BF16_F32_X3 = stands_for.HIGH
+    BF16_BF16_F32_X6 = F32_F32_F32 = stands_for.HIGHEST
 
 
 def _const(example, val):
