@@ -179,6 +179,11 @@ def test_inputs_stand_above_their_first_use():
     assert [place[n][1] for n in "abc"] == [0, 0, -2]
     assert place["c"][0] > 0 > place["a"][0]
     plt.close("all")
+    # What comes into a row stands there as the next row uses it: x before y.
+    style.graph(mj.make_jaxpr(lambda x, y: x + jnp.cos(y))(1.0, 2.0))
+    place = boxes()
+    assert place["a"][1] == place["cos"][1] == -1 and place["a"][0] < place["cos"][0]
+    plt.close("all")
     # The first sine stays below its input, which goes into the exponential, too.
     style.graph(mj.make_jaxpr(lambda x: jnp.sin(x) + jnp.cos(jnp.exp(x)))(1.0))
     assert boxes()["sin"][1] == boxes()["exp"][1] == -1

@@ -395,9 +395,10 @@ def layers(jaxpr: Any, inputs: list[Any]) -> list[list[Any]]:
 
 
 def lowered(rows: list[list[Any]]) -> list[list[Any]]:
-    """The rows, but with inputs right above the first equation that uses them, behind
-    what stood there, and with them an equation that alone uses them: so their arrows
-    are short.
+    """The rows, but with inputs right above the first equation that uses them, and with
+    them an equation that alone uses them: so their arrows are short.
+
+    A row into which one came is in the order in which the next row uses it.
     """
     reads = [id(v) for row in rows[1:] for eqn in row for v in dict.fromkeys(used(eqn))]
     own_inputs = {id(v) for v in rows[0] if reads.count(id(v)) == 1}
@@ -405,12 +406,22 @@ def lowered(rows: list[list[Any]]) -> list[list[Any]]:
     places: list[list[Any]] = [[] for _ in rows]
     for depth in reversed(range(len(rows))):
         for node in rows[depth]:
-            read, made = (used(node), node.outvars) if depth else ([], [node])
+            read, made = (used(node) if depth else []), getattr(node, "outvars", [node])
             uses = [first[id(v)] for v in made if id(v) in first]
             free = own_inputs.issuperset(map(id, read))
             own = min(uses) - 1 if uses and free else depth
             places[own].append(node)
             first |= {id(v): min(own, first.get(id(v), own)) for v in read}
+    for depth in reversed(range(len(rows) - 1)):
+        below = [eqn for eqn in places[depth + 1] if hasattr(eqn, "outvars")]
+        order = [id(v) for eqn in below for v in used(eqn)]
+
+        def wanted(node: Any, order: list[int] = order) -> int:
+            made = map(id, getattr(node, "outvars", [node]))
+            return min((order.index(v) for v in made if v in order), default=len(order))
+
+        if not set(map(id, places[depth])) <= set(map(id, rows[depth])):
+            places[depth].sort(key=wanted)
     return places
 
 
