@@ -57,10 +57,10 @@ def message(function, *args, **kwargs):
     return caught.value, str(caught.value).split("\n")
 
 
-def gathered(*numbers, rank=3):
-    """A gather with these numbers, for an array of that rank."""
+def gathered(*numbers, indices=np.ones((2, 1), int)):  # noqa: B008
+    """A gather with these numbers, of an array of three axes."""
     names = lax.GatherDimensionNumbers(*numbers)
-    return lax.gather(jnp.ones([4] * rank), jnp.ones((2, 1), int), names, (1,) * rank)
+    return lax.gather(jnp.ones((4, 4, 4)), indices, names, (1, 1, 1))
 
 
 def in_groups(name):
@@ -87,6 +87,21 @@ def convolved(**options):
     (lambda: lax.linalg.householder_product(jnp.ones((2, 4, 3)), jnp.ones(3)),
      "householder_product takes vectors [..., m, n] and taus [..., k]"),
     (lambda: lax.linalg.householder_product(jnp.eye(3), jnp.ones(4)), "k <= min(m, n)"),
+    (lambda: mj.jit(lambda i: jnp.ones(3)[i:])(1), "dynamic_slice_in_dim"),
+    (lambda: jnp.ones((3, 4)).at[0].set(jnp.ones(5)), "(5,) does not broadcast"),
+    (lambda: lax.pad(jnp.ones(3), np.int32(0), [(0, 0, 0)]), "got float32, int32"),
+    (lambda: lax.pad(jnp.ones(3), 0.0, [(0, 0)]), "must hold triples"),
+    (lambda: lax.dynamic_slice(jnp.eye(3), (0, 0), (1,)), "one size for each axis"),
+    (lambda: lax.dynamic_slice(jnp.eye(3), (0, 0), (-1, 1)), "be nonnegative"),
+    (lambda: gathered((), (0,), (0,), indices=jnp.ones((2, 1))),
+     "gather indices must be integers, got float32"),
+    (lambda: jnp.frompyfunc(jnp.sin, 1, 1)(1, 2), "takes 1 arguments, got 2"),
+    (lambda: gathered((), (0,), (0,), indices=1), "axis that holds index vectors"),
+    (lambda: lax.reduce_precision(1.0, 0, 3), "requires exponent_bits >= 1"),
+    (lambda: lax.cumsum(jnp.ones(3), 1), "cumsum axis must be in the range [0, 1)"),
+    (lambda: lax.fft(jnp.ones(3) * 1j, "FFT", (4,)), "whose last axes are (4,)"),
+    (lambda: jnp.fft.rfft(jnp.ones(3) * 1j), "only accepts real inputs"),
+    (lambda: jnp.fft.fft(jnp.ones(3), n=0), "at least 1 data point"),
     (lambda: jnp.ones(3).at[0].set("a"), "Array.at.set was given values='a'"),
     (lambda: jnp.reshape(1, [[jnp.ones(2)]]), "shape=[[f32[2]]]"),
     (lambda: jnp.reshape(1, [[[jnp.ones(2)]]]), "shape=[[[Array("),
@@ -155,7 +170,7 @@ def convolved(**options):
 ])  # fmt: skip
 def test_the_argument_at_fault_is_named(function, text):
     error, lines = message(function)
-    kinds = TypeError, ValueError, NotImplementedError, AttributeError
+    kinds = TypeError, ValueError, IndexError, NotImplementedError, AttributeError
     assert isinstance(error, kinds)
     assert not any("self=" in line for line in lines)
     assert any(text in line for line in lines), lines

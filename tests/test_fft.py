@@ -8,22 +8,12 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.ops import fft as fft_ops
-from minijit.ops.fft import fft
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
 
 random = np.random.default_rng(0)
 x = random.normal(size=(4, 3, 5))
 z = x + 1j * random.normal(size=x.shape)
-
-def test_errors():
-    refused(ValueError, "only accepts real inputs", jnp.fft.rfft, z)
-    refused(ValueError, "Invalid norm", jnp.fft.fft, x, norm="half")
-    refused(ValueError, "only supports 2 axes", jnp.fft.fft2, x, axes=(0,))
-    refused(ValueError, "at least 1 data point", jnp.fft.fft, x, n=0)
-    refused(ValueError, r"last axes are \(4,\)", fft, lax.complex(x, x), "FFT", (4,))
-    refused(ValueError, "Unknown FFT type", fft, x, "DCT", (5,))
-
 
 def test_axes_without_elements():
     """As in JAX: lengths that nobody asks for; half of none is a sum of none."""

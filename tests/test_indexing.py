@@ -12,8 +12,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.numpy.index_to_gather import take_index, update_index
-from minijit.ops import scatter as scatter_ops
-from minijit.trace.array import ShapedArray, shape_rules, wrap
+from minijit.trace.array import wrap
 from minijit.trace.base.config import enable_x64
 from minijit.trace.base.errors import NonConcreteBooleanIndexError
 
@@ -177,118 +176,6 @@ def test_a_traced_mask_is_an_error_that_says_what_to_do():
     message = str(error.value)
     assert "bool[3,4,5]" in message and "jnp.where(mask, x, 0)" in message
     assert "test_indexing.py" in message and "jnp.nonzero(mask, size=n)" in message
-
-
-def test_bad_indices():
-    x = wrap(cube)
-    bad = {
-        (0, 0, 0, 0): (IndexError, "array is 3-dimensional, but 4 were indexed"),
-        (..., ...): (IndexError, "single ellipsis"),
-        1.5: (TypeError, "Indexer must have integer or boolean type"),
-        "a": (TypeError, "string indexing"),
-        object: (IndexError, "only integers, slices"),
-    }
-    for index, (kind, message) in bad.items():
-        refused(kind, message, take_index, x, index)
-    refused(TypeError, "Using a non-tuple sequence", take_index, x, [0, 1])
-    with pytest.raises(IndexError, match=r"got \(3, 3\), expected \(3, 4\)"):
-        take_index(x, np.ones((3, 3), bool))
-    with pytest.raises(IndexError, match="out of bounds for axis 0 with size 0"):
-        take_index(wrap(np.zeros(0, np.float32)), 0)
-    with pytest.raises(IndexError, match="dynamic_slice_in_dim") as error:
-        traced(lambda x, i: take_index(x, s_[i:]), x, wrap(np.int32(1)))
-    assert "position 0" in str(error.value)
-    with pytest.raises(ValueError, match="broadcast against each other"):
-        take_index(x, (np.array([0, 1]), np.array([0, 1, 2])))
-    with pytest.raises(ValueError, match="Unknown gather mode 'wrap'"):
-        take_index(x, np.array([0, 1]), mode="wrap")
-    with pytest.raises(TypeError, match="gather indices must be integers, got float32"):
-        rows = lax.GatherDimensionNumbers((), (0,), (0,))
-        lax.gather(np.ones(3), np.ones((2, 1), np.float32), rows, (1,))
-    with pytest.raises(ValueError, match=r"of shape \(5,\) does not broadcast"):
-        update_index(x, (0, 0, s_[:4]), np.ones(5, np.float32), lax.scatter)
-
-
-def test_ill_formed_pads_and_slices():
-    x, new = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 2), np.float32)
-    for config, message in [
-        ([(0, 0, 0)], "must equal the number of axes"),
-        ([(0, 0, -1)] * 2, "interior padding"),
-        ([(-2, -2, 0)] * 2, "not at least 0"),
-        ([(0, 0)] * 2, "triples"),
-    ]:
-        refused(ValueError, message, lax.pad, wrap(x), 0.0, config)
-    with pytest.raises(TypeError, match="same dtypes, got float32, int32"):
-        lax.pad(wrap(x), np.int32(0), [(0, 0, 0)] * 2)
-    refused(TypeError, "rev dimensions must be unique", lax.rev, wrap(x), (0, 0))
-    refused(TypeError, "less than the operand's ndim 2", lax.rev, wrap(x), (2,))
-
-    with pytest.raises(ValueError, match="allow_negative_indices=False"):
-        lax.dynamic_slice(wrap(x), (0, -1), (1, 1), allow_negative_indices=False)
-    for args, message in [
-        (((0,), (1, 1)), "must match number of operand dimensions"),
-        (((0, 0), (1,)), "one size for each axis"),
-        (((0, 0), (4, 1)), "less than or equal to operand shape"),
-        (((0, 0), (-1, 1)), "nonnegative"),
-        (((0.0, 0), (1, 1)), "integers of the same type"),
-        (((np.int8(0), 0), (1, 1)), "integers of the same type, got: int8, int32"),
-    ]:
-        refused((TypeError, ValueError), message, lax.dynamic_slice, wrap(x), *args)
-    with pytest.raises(TypeError, match="same rank as operand"):
-        lax.dynamic_update_slice(wrap(x), wrap(new[0]), (0, 0))
-    with pytest.raises(TypeError, match="must be smaller than operand shape"):
-        lax.dynamic_update_slice(wrap(x), wrap(np.ones((4, 4), np.float32)), (0, 0))
-
-
-def test_ill_formed_gathers_and_scatters():
-    x, i = ShapedArray((3, 4), np.dtype("f4")), ShapedArray((2, 1), np.dtype("i4"))
-    good = {
-        "offset_dims": (1,),
-        "collapsed_slice_dims": (0,),
-        "start_index_map": (0,),
-        "operand_batching_dims": (),
-        "start_indices_batching_dims": (),
-    }
-    rule = shape_rules[scatter_ops.gather_p]
-
-    def shape(slice_sizes=(1, 4), indices=i, **changes):
-        numbers = lax.GatherDimensionNumbers(**(good | changes))
-        params = {"dimension_numbers": numbers, "slice_sizes": slice_sizes}
-        return rule(x, indices, **params).shape
-
-    assert shape() == (2, 4)
-    for changes, message in [
-        ({"slice_sizes": (1,)}, "one slice size for every input dimension"),
-        ({"slice_sizes": (1, 5)}, "out of range"),
-        ({"slice_sizes": (2, 4)}, "only collapse slice dims with bound 1"),
-        ({"offset_dims": (2,)}, "Offset dimension 0 .* out of bounds"),
-        ({"offset_dims": (0, 1)}, "either be a offset dimension or"),
-        ({"collapsed_slice_dims": (1, 0)}, "collapsed_slice_dims .* be sorted"),
-        ({"start_index_map": (0, 1)}, "2 elements in start_index_map and"),
-        ({"start_index_map": (0, 0)}, "start_index_map in gather op must not repeat"),
-        ({"operand_batching_dims": (0,)}, "operand_batching_dims .* be disjoint"),
-        ({"start_indices_batching_dims": (1,)}, "cannot have the index vector"),
-        ({"start_indices_batching_dims": (0,)}, "requires equal numbers of operand_ba"),
-        ({"operand_batching_dims": (1,), "start_indices_batching_dims": (0,),
-          "slice_sizes": (1, 1), "offset_dims": ()}, "to have the same shape"),
-        ({"start_indices_batching_dims": (2,)}, "valid range is \\[0, 2\\)"),
-        ({"indices": ShapedArray((2, 1), np.dtype("f4"))}, "must be integers"),
-        ({"indices": ShapedArray((), np.dtype("i4"))}, "axis that holds index vectors"),
-    ]:
-        refused(TypeError, message, shape, **changes)
-    numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
-    rule = shape_rules[scatter_ops.scatter_add_p]
-    for updates, dtype, message in [
-        ((2,), "f4", "must be of rank 2; got 1"),
-        ((2, 5), "f4", "larger along axis 1"),
-        ((3, 4), "f4", "of the scatter dimensions of updates \\(3, 4\\), \\(3,\\)"),
-        ((2, 4), "i4", "same dtypes"),
-    ]:
-        with pytest.raises(TypeError, match=message):
-            rule(x, i, ShapedArray(updates, np.dtype(dtype)), dimension_numbers=numbers)
-    flags = ShapedArray((3, 4), np.dtype(bool))
-    with pytest.raises(TypeError, match="does not accept dtype bool"):
-        rule(flags, i, flags.update(shape=(2, 4)), dimension_numbers=numbers)
 
 
 def test_indices_of_64_bits():

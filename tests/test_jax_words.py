@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_
 x3, x4, x34, x43 = (np.ones(n, np.float32) for n in (3, 4, (3, 4), (4, 3)))
 x135, x223, cube = (np.ones(n, np.float32) for n in ((1, 3, 5), (2, 2, 3), (2, 3, 5)))
 q, kv, key = np.ones((2, 5, 4, 3), "f4"), np.ones((2, 6, 2, 3), "f4"), np.uint32([0, 0])
+places = np.ones((2, 1), int)
 
 
 def ruled(kind, method, *rules):
@@ -68,6 +69,17 @@ def same_until(jax, *bounds, **options):
 def ragged(lax, *dimensions):
     """Numbers of a ragged product, beside those of its contraction."""
     return lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), *dimensions)
+
+
+def gather_rows(lax, sizes=(1, 4), indices=places, **changes):
+    numbers = dict(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    numbers = lax.GatherDimensionNumbers(**numbers | changes)
+    return lax.gather(x34, indices, numbers, sizes)
+
+
+def add_rows(lax, rows, x=x34):
+    numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    return lax.scatter_add(x, places, rows, numbers)
 
 
 def without_jit(jax, call):
@@ -376,6 +388,102 @@ random.multivariate_normal(key, np.ones((3, 2)), np.eye(2), (5,)) -> ValueError:
 random.binomial(random.split(key), 3, 0.5) -> ValueError: single key
 jax.jit(lambda n: random.normal(key, (n,)))(3) -> TypeError: Shapes must be 1D sequences
     of concrete
+jnp.asarray(cube)[0, 0, 0, 0] -> IndexError: array is 3-dimensional, but 4 were indexed
+jnp.asarray(cube)[..., ...] -> IndexError: single ellipsis
+jnp.asarray(cube)[1.5] -> TypeError: Indexer must have integer or boolean type
+jnp.asarray(cube)["a"] -> TypeError: string indexing
+jnp.asarray(cube)[object] -> IndexError: only integers, slices
+jnp.asarray(cube)[[0, 1]] -> TypeError: Using a non-tuple sequence
+jnp.asarray(cube)[np.ones((2, 4), bool)] -> IndexError: got (2, 4), expected
+jnp.asarray(x3[:0])[0] -> IndexError: out of bounds for axis 0 with size 0
+jax.jit(lambda i: jnp.asarray(cube)[i:])(1) -> IndexError: at position 0
+jnp.asarray(cube)[np.arange(2), np.arange(3)] -> ValueError: shapes for broadcasting:
+    shapes=[(2,), (3,)]
+jnp.asarray(x3).at[np.arange(2)].get(mode="wrop") -> ValueError: Unknown gather mode
+lax.pad(x34, 0.0, [(0, 0, 0)]) -> ValueError: must equal the number of axes
+lax.pad(x34, 0.0, [(0, 0, -1)] * 2) -> ValueError: interior padding
+lax.pad(x34, 0.0, [(-3, -3, 0)] * 2) -> ValueError: size after padding is not at least 0
+lax.rev(x34, (0, 0)) -> TypeError: rev dimensions must be unique
+lax.rev(x34, (2,)) -> TypeError: rev dimensions must
+lax.dynamic_slice(x34, (0, -1), (1, 1), allow_negative_indices=False) -> ValueError:
+    Index -1 is out of bounds for dimension 4
+lax.dynamic_slice(x34, (0,), (1, 1)) -> ValueError: must match number of operand
+    dimensions
+lax.dynamic_slice(x34, (0.0, 0), (1, 1)) -> TypeError: integers of the same type
+lax.dynamic_slice(x34, (np.int8(0), 0), (1, 1)) -> TypeError: integers of the same type,
+    got: int8, int32
+lax.dynamic_update_slice(x34, x3, (0, 0)) -> TypeError: same rank as operand
+lax.dynamic_update_slice(x34, x43, (0, 0)) -> TypeError: must be smaller than operand
+    shape
+gather_rows(lax, (1,)) -> TypeError: one slice size for every input dimension
+gather_rows(lax, (1, 5)) -> TypeError: Slice size at index 1 in gather op is out of
+    range
+gather_rows(lax, (2, 4)) -> TypeError: only collapse slice dims with bound 1
+gather_rows(lax, offset_dims=(2,)) -> TypeError: Offset dimension 0 in gather op is out
+    of bounds
+gather_rows(lax, offset_dims=(0, 1)) -> TypeError: either be a offset dimension or
+gather_rows(lax, collapsed_slice_dims=(1, 0)) -> TypeError: collapsed_slice_dims in
+    gather op must be sorted
+gather_rows(lax, start_index_map=(0, 1)) -> TypeError: 2 elements in start_index_map and
+gather_rows(lax, operand_batching_dims=(0,)) -> TypeError: be disjoint
+gather_rows(lax, start_indices_batching_dims=(1,)) -> TypeError: cannot have the index
+    vector
+gather_rows(lax, start_indices_batching_dims=(0,)) -> TypeError: requires equal numbers
+    of operand_batching_dims
+gather_rows(lax, (1, 1), operand_batching_dims=(1,), start_indices_batching_dims=(0,),
+    offset_dims=()) -> TypeError: to have the same shape
+gather_rows(lax, start_indices_batching_dims=(2,)) -> TypeError: valid range is [0, 2)
+add_rows(lax, x4[:2]) -> TypeError: must be of rank 2; got 1
+add_rows(lax, np.ones((3, 4), "f4")) -> TypeError: Bounds of the scatter dimensions of
+    updates
+add_rows(lax, np.ones((2, 5), "f4")) -> TypeError: Bounds of the window dimensions of
+    updates must not exceed
+add_rows(lax, np.ones((2, 4), int)) -> TypeError: same dtypes
+add_rows(lax, x34[:2] > 0, x34 > 0) -> TypeError: does not accept dtype bool
+lax.tan(1) -> TypeError: tan does not accept dtype int32
+lax.erf(1j) -> TypeError: erf does not accept dtype complex64
+lax.shift_left(1.0, 2.0) -> TypeError: shift_left does not accept dtype float32
+lax.real(1.0) -> TypeError: real does not accept dtype float32
+lax.shift_left(np.ones(2, int), np.ones(2, "int8")) -> TypeError: same dtypes, got
+    int32, int8
+lax.clamp(x4, x34, x34) -> TypeError: min.shape == operand.shape or
+lax.clamp(np.int32(0), x3, x3) -> TypeError: same dtypes, got int32, float32, float32
+lax.bitcast_convert_type(np.ones(3, "i2"), np.int32) -> ValueError: convert array of
+    shape (3,) from int16
+lax.bitcast_convert_type(x4 > 0, "uint8") -> TypeError: does not support bool or complex
+lax.cumsum(x3 > 0) -> TypeError: does not accept dtype bool
+lax.padtype_to_pads((6,), (3,), (2,), "FULL") -> RuntimeError: Unrecognized padding type
+lax.sort(()) -> TypeError: at least one operand
+lax.sort((x3, x3), num_keys=3) -> ValueError: num_keys=3 must be between 1 and
+lax.sort(x34, dimension=2) -> ValueError: axis 2 is out of bounds
+lax.sort((x34, x4)) -> TypeError: must have equal shapes, got: (3, 4) (4,)
+lax.top_k(x34, 5) -> ValueError: no larger than size along axis; got k=5
+lax.top_k(x34, -1) -> ValueError: nonnegative, got -1
+lax.top_k(x3 + 0j, 1) -> ValueError: not compatible with complex inputs
+jnp.fft.fft(x3, norm="half") -> ValueError: Invalid norm
+jnp.fft.fft2(x3, axes=(0,)) -> ValueError: only supports 2 axes
+lax.fft(x3, "DCT", (3,)) -> ValueError: Unknown FFT type
+jnp.corrcoef(x3, x3, dtype=int) -> ValueError: corrcoef: dtype must be a subclass of
+    float
+jnp.pad(x34, 3, mode="mean", stat_length=0) -> ValueError: stat_length of 0
+jnp.nansum(x3, promote_integers=False) -> TypeError: got an unexpected keyword argument
+    'promote_integers'
+jnp.frompyfunc(jnp.sin, 1, 1).reduce(x3) -> ValueError: binary ufuncs
+jnp.add.at(x3, 0, 1.0) -> NotImplementedError: inplace=False
+jnp.subtract.reduce(x3[:0]) -> ValueError: no identity
+jnp.subtract.reduce(x3, where=x3 > 0) -> ValueError: specify 'initial'
+random.key(0, impl="fry") -> ValueError: unrecognized PRNG implementation "fry"
+random.key(1.5) -> TypeError: seed must be an integer
+random.key(np.zeros(2, int)) -> TypeError: accepts a scalar seed
+random.key(random.key(0)) -> TypeError: was given a PRNG key
+random.PRNGKey(2**64) -> OverflowError: too large
+random.wrap_key_data(key, impl="rbg") -> TypeError: end with (4,); got shape=(2,)
+random.poisson(random.key(0, impl="rbg"), 2.0) -> NotImplementedError: only implemented
+    for the threefry
+random.fold_in(key, np.arange(2)) -> TypeError: fold_in accepts a scalar
+random.orthogonal(key, 3, (), int) -> ValueError: must be a float or complex dtype
+lax.rng_uniform(1.0, 2, (3,)) -> ValueError: identical dtypes
+lax.rng_uniform(x3, x3, (3,)) -> ValueError: must be scalars; got shapes (3,) and (3,)
 """.strip())]
 
 

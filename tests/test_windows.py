@@ -36,13 +36,6 @@ def test_only_windows_side_by_side_are_of_a_padded_array(stride, stored):
     assert [use.buffer.shape for use in first.writes] == [stored]
 
 
-def test_running_totals_of_what_there_is_not():
-    with pytest.raises(ValueError, match=r"axis must be in the range \[0, 1\)"):
-        lax.cumsum(np.ones(3, np.float32), axis=1)
-    with pytest.raises(TypeError, match="cumsum does not accept dtype bool"):
-        lax.cumsum(wrap(np.ones(2, bool)))
-
-
 @pytest.mark.chapter(24)
 @pytest.mark.parametrize("n, taps, mode, asks", [
     (2000, 101, "same", False), (2000, 30, "full", False), (20, 3, "same", True),
@@ -77,8 +70,6 @@ def test_padding_by_name():
     assert lax.padtype_to_pads((6,), (3,), (2,), "SAME") == [(0, 1)]
     assert lax.padtype_to_pads((6,), (3,), (2,), "same_lower") == [(1, 0)]
     assert lax.padtype_to_pads((6,), (3,), (2,), "VALID") == [(0, 0)]
-    with pytest.raises(RuntimeError, match="Unrecognized padding type"):
-        lax.padtype_to_pads((6,), (3,), (2,), "FULL")
 
 
 def test_bad_windows():
