@@ -373,15 +373,20 @@ class Start(Stmt):
 
 @dataclass(frozen=True, eq=False)
 class Step(Stmt):
-    """The accumulators of a `Reduce` take in its bodies' present values."""
+    """The accumulators of a `Reduce` take in its bodies' present values.
+
+    Where its loop is written out, they take in the values of a step: `terms`.
+    """
 
     reduce: object
+    terms: tuple | None = None
 
     def uses(self):
-        return self.reduce.bodies
+        return self.terms or self.reduce.bodies
 
     def rewrite(self, exprs, place):
-        return Step(*exprs([self.reduce]))
+        terms = self.terms and tuple(exprs(self.terms))
+        return Step(*exprs([self.reduce]), terms)
 
 
 @dataclass(frozen=True, eq=False)
