@@ -448,6 +448,22 @@ def test_brief_kernels_have_the_bits_of_long_ones():
     assert [*map(len, by_way(both.loaded.kernels).values())] == [1, 1]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_of_kernels_that_are_alike_one_is_written(monkeypatch, dtype):
+    """The others call the same function, with arrays of their own."""
+    texts, written = llvm_kernels.kernel_texts, []
+    make = texts[loops.Kernel]
+    note = lambda kernel: written.append(kernel) or make(kernel)
+    monkeypatch.setitem(texts, loops.Kernel, note)
+    rng = np.random.default_rng(3)
+    long, short, other = (rng.standard_normal((n, 10)) for n in (9_000, 8_000, 9_000))
+    f = lambda x, y, z: (x.cumsum(0), y.cumsum(0), z.cumsum(0))
+    arrays = [a.astype(dtype) for a in (long, short, other)]
+    for found, x in zip(mj.jit(f)(*arrays), arrays, strict=True):
+        np.testing.assert_allclose(found, x.cumsum(0), 1e-3, 1e-3)
+    assert len(written) == 2
+
+
 def test_a_mistake_in_the_text_is_an_error_that_says_so(monkeypatch):
     row = lambda writer, *args: writer.do("no such instruction")
     monkeypatch.setitem(llvm_text.instructions, "sqrt", row)

@@ -23,7 +23,7 @@ from ..loading import loaders, rewritten, routines
 from ..python.source import driver_printers, print_imports, print_program
 from ..python.source_text import Constants, SourceWriter
 from ..reports import kernel_routes
-from .kernels import functions_of, kernel_texts, module_text, recent
+from .kernels import functions_of, module_text, recent, texts_of
 
 
 class LLVMProgram:
@@ -40,7 +40,7 @@ class LLVMProgram:
         # The loops that had the lowest price are those that are printed.
         with remembered():
             program = rewritten(program)
-            texts = {k: kernel_texts[type(k)](k) for k in program.kernels}
+            texts = texts_of(program.kernels)
         self.body, self.constants = program.body, program.constants
         self.kernels = tuple({text.key: text for text in texts.values()}.values())
         functions = functions_of(self.kernels)

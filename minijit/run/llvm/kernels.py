@@ -9,11 +9,12 @@
 Kernels of one text are one function, whoever compiles them.
 """
 
+import copy
 import functools
 import weakref
-from collections import deque
+from collections import Counter, deque
 
-from ...compile.loops.contents import stored_in
+from ...compile.loops.contents import outline, stored_in
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import BOOL
 from ...compile.loops.statements import Kernel
@@ -90,8 +91,29 @@ class KernelText:
         self.buffers = tuple(map(origin_of, names))
 
 
+    def of_others(self, arrays):
+        """The text of a kernel that does the same: {array of this one: the other's}."""
+        other = copy.copy(self)
+        other.buffers = tuple(arrays.get(b, b) for b in self.buffers)
+        return other
+
+
 # type of a kernel -> what its text is.
 kernel_texts = {Kernel: KernelText}
+
+
+def texts_of(kernels):
+    """{kernel: its text}: of those that are alike but for names, one is written."""
+    plain = {k: steps_of(k.body) for k in kernels if type(k) is Kernel}
+    sizes, known, texts = Counter(plain.values()), {}, {}
+    for kernel in kernels:
+        several = sizes[plain.get(kernel)] > 1
+        like, arrays = outline(kernel.body) if several else (kernel, [])
+        if like not in known:
+            known[like] = kernel_texts[type(kernel)](kernel), arrays
+        text, first = known[like]
+        texts[kernel] = text.of_others(dict(zip(first, arrays, strict=True)))
+    return texts
 
 
 def module_text(kernels):
