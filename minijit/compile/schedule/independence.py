@@ -45,15 +45,18 @@ def handed_on(body):
     return [buffer for buffer in local_buffers((loop,)) if buffer in wanted]
 
 
+def of_one_step(axis, uses):
+    """The kernel's own buffers in whose indices an axis is not: each step has one."""
+    with_axis = {u.buffer for u in uses if any(axis in i.free for i in u.index)}
+    return {u.buffer for u in uses if u.buffer.space == "cache"} - with_axis
+
+
 # chapter 24
 def shared_buffer(axis, body, own=None, again=False):
     """An array of which a step may touch what another one stores; or None."""
     stores = stores_in(body)
     uses = (*stores, *loads_of(body))
-    if own is None:
-        # An array of the kernel's own whose indices are without the axis is one step's.
-        with_axis = {u.buffer for u in uses if any(axis in i.free for i in u.index)}
-        own = {u.buffer for u in uses if u.buffer.space == "cache"} - with_axis
+    own = of_one_step(axis, uses) if own is None else own
     for buffer in dict.fromkeys(s.buffer for s in stores):
         if buffer in own:
             continue
