@@ -561,8 +561,12 @@ def test_flags_about_promotion_refuse_what_jax_refuses(flag):
 # ---- primitives of libraries
 
 
-def test_a_primitive_that_is_told_its_impl_twice_is_still_compiled():
-    """Lineax does so, after it said how to compile: stiff solvers ran in Python."""
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_a_primitive_that_is_told_its_impl_twice_is_still_compiled(dtype):
+    """Lineax does so, after it said how to compile: stiff solvers ran in Python.
+
+    And the loops of Diffrax did where they solve for complex numbers.
+    """
     from minijit.extend import core
     from minijit.interpreters import mlir
 
@@ -573,11 +577,12 @@ def test_a_primitive_that_is_told_its_impl_twice_is_still_compiled():
     mlir.register_lowering(twice, mlir.lower_fun(impl, multiple_results=False))
     twice.def_impl(impl)
     f = mj.jit(lambda x: lax.fori_loop(0, 8, lambda i, x: twice.bind(x), x))
-    np.testing.assert_array_equal(f(jnp.ones(4)), 256.0)
+    x = jnp.ones(4, dtype)
+    np.testing.assert_array_equal(f(x), 256.0)
     traced = len(runs)
-    np.testing.assert_array_equal(f(jnp.ones(4)), 256.0)
+    np.testing.assert_array_equal(f(x), 256.0)
     assert len(runs) == traced < 8
-    assert "NOT COMPILED" not in str(f.lower(jnp.ones(4)).compile().explain())
+    assert "NOT COMPILED" not in str(f.lower(x).compile().explain())
 
 
 # ---- what decides that a function is traced anew, and what of a trace is dead

@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from ... import compiler as compiler
 from ...compile.lower.calls import call_program
 from ...compile.lower.walk import Statements, fallbacks, lower_rules
+from ...compile.memory.complex_pairs import stored_as_pairs
 from ...compile.simplify.folding import simplify
 from ...trace.arguments import TraceInfo
 from ...trace.base import names as _names
@@ -60,6 +61,8 @@ def register_lowering(prim, rule, platform=None, inline=True, cacheable=True):
         fallbacks.pop(prim, None)
         lower_rules[prim] = Statements(rule)
         lowered_as[prim] = rule.args[0]
+        # Of complex numbers it is known what the function is made of.
+        stored_as_pairs.add(prim)
     else:
         fallbacks[prim] = "its lowering is written for XLA"
 
