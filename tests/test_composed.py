@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import tracemalloc
 import weakref
 from functools import partial
 from types import SimpleNamespace
@@ -266,6 +267,19 @@ def test_nothing_is_kept_alive(free):
     assert steps_of(lambda: f(a, a)) == 0
     mj.clear_caches()
     assert steps_of(lambda: f(a, a)) >= calls.MANY
+    f, a = fresh(mj.nn.gelu), jnp.ones(4000)
+    f(a), f(a)
+    tracemalloc.start()
+    f(a)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * a.nbytes  # Of twelve arrays.
+
+
+def test_a_weak_type_is_another_kind_of_argument(free):
+    f = fresh(jnp.hypot)
+    for a in [jnp.float32(2.0), jnp.asarray(2.0)] * 3:
+        assert f(a, a).weak_type == a.weak_type
 
 
 def test_kinds_of_arguments_are_bounded():
@@ -333,6 +347,7 @@ def test_a_transformation_takes_a_call_as_a_whole_from_the_first_on(
     assert processed.count("jit") == 3 * (1 + 3)
     assert {"gather", "sort", "div", "is_nan"}.isdisjoint(processed)
     assert [bits(x) for x in found] == [bits(found[0])] * 3
+    assert bits(batched(np.asarray(rows))) == bits(found[0][0])
     for values, program in zip(found[0], (batched, slopes), strict=True):
         np.testing.assert_allclose(values, mj.jit(program)(rows), 1e-4, 1e-4)
 

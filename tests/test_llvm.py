@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -713,6 +714,15 @@ def test_much_text_is_two_modules():
     assert way == other and {*first, *second} == {*kernels}
     assert sum(len(k.text) for k in first) >= sum(len(k.text) for k in second) > 0
     assert len(llvm_work.in_modules(kernels[:1])) == 1
+    # A way by the steps of all that are shorter; the longest text first, into the one
+    # of two modules that has less; first the module that takes longest.
+    drawn = [(1, 9, 0), (1000, 4, 0), (2000, 4, 1), (3000, 5, 1), (4000, 9, 1)]
+    kernels = [SimpleNamespace(steps=steps, text="x" * 1000 * size, vectors=vectors)
+               for steps, size, vectors in drawn]  # fmt: skip
+    found = [(way, [len(k.text) // 1000 for k in some])
+             for way, some in llvm_work.in_modules(kernels)]  # fmt: skip
+    assert found == [("thorough", [4]), ("brief", [9]), ("vectors", [9]),
+                     ("vectors", [5, 4])]  # fmt: skip
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
