@@ -374,18 +374,21 @@ def test_of_a_choice_only_what_is_sure_to_be_computed_counts():
     assert 4 * cost.least([ranges], machine) < cost.least([whole], machine)
 
 
-def test_what_costs_more_apart_is_not_joined(monkeypatch):
-    program, tried = two_maxima(), []
+@pytest.mark.parametrize("apart, tried", [(1.2, 1), (1.01, 2)])
+def test_what_costs_more_apart_is_not_joined(monkeypatch, apart, tried):
+    program, made = two_maxima(), []
     between = Buffer("between", (8,), np.dtype("float32"))
 
     def ways(kernel, _):
         for name in ("distribute", "join"):
-            tried.append(name)
+            made.append(name)
             yield recipes.Candidate(name, (kernel.body,), (between,))
 
+    prices = iter([1e6, apart * 1e6, apart * 1e6][: 1 + tried] * len(program.kernels))
     monkeypatch.setattr(recipes, "candidates", ways)
+    monkeypatch.setattr(choose, "price_of", lambda *_: next(prices))
     choose.scheduled(program)
-    assert tried == ["distribute"] * len(program.kernels)
+    assert made == ["distribute", "join"][:tried] * len(program.kernels)
 
 
 def test_what_computes_much_more_is_not_priced(monkeypatch):
