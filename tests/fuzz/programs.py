@@ -88,6 +88,9 @@ jnp.zeros_like({a}[: len({a}) // 2 + 1]).at[jnp.arange(len({a})) // 2].add({a})
 jnp.concatenate([{a}, {a}]).at[jnp.arange(len({a})) * 2].add({a})
 ({a} * {c}).at[jnp.arange(len({a}))].add({a})
 {a}.at[jnp.arange(len({a}))].multiply({a})
+{a}.at[::-1].set({a}) | {a}.at[1:].add({a}[:-1]) | {a}.at[:-1].set({a}[1:])
+lax.fori_loop(0, 3, lambda i, t: (t[1], t[0].at[i].add(t[1][0])), ({a}, {a} * 2))[{z}]
+lax.cond({a}.sum() > 0, lambda t: (t.at[0].add(t[1]), t), lambda t: (t, t), {a})[{z}]
 jnp.repeat({a}, 2, {axis}) | jnp.tile({a}, 2) | jnp.split({a}, [{k}], {axis})[{z}]
 jnp.array_split({a}, 3, {axis})[{z}] | jnp.squeeze({a}) | jnp.diagonal({a})
 jnp.trace({a}) | jnp.tril({a}) | jnp.triu({a}, {k})
