@@ -12,8 +12,10 @@ from minijit import (
     saved_residuals, value_and_grad, vjp,
 )
 from minijit.ad_checkpoint import checkpoint_name
+from minijit.trace.array import aval_of
 from minijit.trace.trees.pytree import tree_leaves
-from minijit.transform.control_flow.unions_and_tapes import TapeValue
+from minijit.transform.control_flow.unions_and_tapes import Tape, TapeValue, Union
+from minijit.transform.remat.residual_report import bytes_held
 
 pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
 
@@ -212,3 +214,8 @@ def test_bytes_of_tapes_and_unions_are_reported():
     each = next(r for r in saved_residuals(looped, x) if "Union" in str(r.aval))
     assert (each.nbytes, each.nbytes_per_step) == (0, most)
     assert f"{most} bytes a step" in str(each)
+    array, tape = aval_of(x), Tape(aval_of(x))
+    assert bytes_held(Tape(tape)) == (0, 12)  # Of a loop within a loop.
+    cases = (tape, tape, tape), (array, tape)
+    assert bytes_held(Union(cases)) == (0, 36)
+    assert bytes_held(Union(cases, every=True)) == (12, 48)

@@ -433,6 +433,9 @@ gather_rows(lax, start_indices_batching_dims=(0,)) -> TypeError: requires equal 
 gather_rows(lax, (1, 1), operand_batching_dims=(1,), start_indices_batching_dims=(0,),
     offset_dims=()) -> TypeError: to have the same shape
 gather_rows(lax, start_indices_batching_dims=(2,)) -> TypeError: valid range is [0, 2)
+gather_rows(lax, (2, 1), np.ones((3, 1), int), operand_batching_dims=(0,),
+    start_indices_batching_dims=(0,), collapsed_slice_dims=(), start_index_map=(1,))
+    -> TypeError: operand batching dims with bound 0/1
 add_rows(lax, x4[:2]) -> TypeError: must be of rank 2; got 1
 add_rows(lax, np.ones((3, 4), "f4")) -> TypeError: Bounds of the scatter dimensions of
     updates
