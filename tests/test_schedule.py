@@ -25,7 +25,7 @@ from minijit.compile.loops.graphs import allowed, postorder
 from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.loops.scalars import storage_dtype
 from minijit.compile.loops.statements import (
-    For, Kernel, Store, expressions, nested, replaced, statements,
+    For, Kernel, Program, Store, expressions, nested, replaced, statements,
 )
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import choose, cost, lines, recipes
@@ -362,6 +362,19 @@ def test_the_largest_kernel_is_priced_first(monkeypatch):
     assert not looked
     assert choose.price_of(program, Machine.book(), least + 1) > least + 1
     assert [*map(choose.steps_of, looked)] == [90_000]
+
+
+def test_what_is_left_out_when_kernels_are_loaded_takes_no_time():
+    """A copy of what nothing else reads is written where it came from."""
+    n = 1_000_000
+    (x, t, y), i, j = buffers("x", "t", "y", shape=(n,)), Axis(n), Axis(n)
+    twice = (For(i, (Store(t, (i,), op("add", Load(x, (i,)), Load(x, (i,)))),)),)
+    copied, machine = (For(j, (Store(y, (j,), Load(t, (j,))),)),), Machine.book()
+    kernels = Kernel("twice", twice), Kernel("copied", copied)
+    program = Program("both", (x,), (y,), (), (t,), kernels)
+    least = cost.least([twice], machine)
+    assert cost.least([twice, copied], machine) > 1.5 * least
+    assert least <= choose.price_of(program, machine, 1) < 1.1 * least
 
 
 def test_of_a_choice_only_what_is_sure_to_be_computed_counts():

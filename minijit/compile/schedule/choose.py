@@ -290,10 +290,10 @@ def price_of(program, machine, most=math.inf):
     """
     from .cost import least, price
 
-    # Much of what cannot cost less is known before its loops are arranged.
-    if (floor := least([kernel.body for kernel in program.kernels], machine)) > most:
-        return round(floor)
     bodies = [kernel.body for kernel in rewrites["with_reuse"](program).kernels]
+    # Much of what cannot cost less is known before its loops are arranged.
+    if (floor := least(bodies, machine)) > most:
+        return round(floor)
     # What does most comes first: it may be enough.
     bodies.sort(key=steps_of, reverse=True)
     return price(map(arrange, bodies), machine, most)

@@ -291,16 +291,17 @@ def lines_taken(loop, cores, machine):
 def least(bodies, machine):
     """ns that no loops of such kernels go below: each value is computed once, in whole
     vectors, and each byte moves once a kernel, in order, if caches do not keep it."""
-    words, moved = zip(*(needs(body, machine) for body in bodies), strict=True)
-    kept = {b: min(n, b.nbytes) for each in moved for b, n in each.items()}
+    each = [needs(body, machine) for body in bodies]
+    words = sum(words for words, _ in each) / machine.cores
+    kept = {b: min(n, b.nbytes) for _, moved in each for b, n in moved.items()}
     room, line, rate = sum(kept.values()), machine.caches[0].line, 0.0
     for cache in machine.caches:
         if cache.line == line:
             again = min(max(room / cache.size - 0.5, 0.0), 1.0)
             alone = cache is machine.caches[-1]
             rate += again * cache.stream / (1 if alone else machine.cores)
-    order = sum(sum(each.values()) for each in moved) * rate / line
-    return math.hypot(sum(words) / machine.cores, order) + machine.kernel * len(words)
+    order = sum(sum(moved.values()) for _, moved in each) * rate / line
+    return math.hypot(words, order) + machine.kernel * len(each)
 
 
 @recalled
