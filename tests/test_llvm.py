@@ -866,6 +866,19 @@ def test_totals_of_a_few_are_written_out(n, loops):
 
 
 @pytest.mark.chapter(24)
+def test_steps_that_are_written_out_read_what_each_has_stored():
+    x = rng.normal(size=(2, 7, 7)).astype("f4")
+
+    def f(x):
+        y = jnp.nanmean(jnp.cumsum(x, 0)[None], 0) ** 2
+        return jnp.vecdot(jnp.sin(y), y)
+
+    y = np.cumsum(x, 1) ** 2
+    wanted = (np.sin(y) * y).sum(-1)
+    np.testing.assert_allclose(mj.jit(mj.vmap(f))(x), wanted, 1e-4, 1e-4)
+
+
+@pytest.mark.chapter(24)
 def test_loops_of_a_few_steps_are_written_out_where_others_are_around(monkeypatch):
     from minijit.run.llvm import kernels as k
 

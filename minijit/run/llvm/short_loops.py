@@ -88,6 +88,10 @@ def is_short(loop):
     plain = all(isinstance(s, (Let, Start, Step, Store)) for s in body)
     if steps > WRITTEN_OUT or not plain:
         return False
+    # What a step reads of what it has stored would have one name for all steps.
+    stored = stored_in(body)
+    if any(load.buffer in stored for load in loads_within(exprs)):
+        return False
     inside = [e for e in postorder(exprs) if axis in e.free]
     words = sum(sum(weight(e)) for e in inside) + len(loads_within(inside))
     size = max((e.dtype.itemsize for e in inside if e.dtype != axis.dtype), default=8)
