@@ -102,7 +102,7 @@ def next_checkpoint(steps, slots):
     """How far to go, of two steps or more, before the next carry is held.
 
     So that nothing is wasted: what was passed can be reversed with a run less; what is
-    left, with a slot less, and is long enough to need all its runs.  It is arithmetic
+    left, with a slot less, and is long enough to need a run less.  It is arithmetic
     only, so native code can ask too.
     """
     t, shorter, reach = 0, 0, 1  # reach: binomial(slots + t, slots)
