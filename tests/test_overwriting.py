@@ -489,3 +489,15 @@ def test_two_results_that_each_want_what_the_other_reads_are_told_of():
     x = jnp.asarray(np.random.default_rng(0).normal(size=(150, 150)), jnp.float32)
     said = [d.rule for d in mj.jit(f).lower(x).compile().explain().decisions]
     assert said.count("over") == said.count("crossed") == 1
+
+
+def test_what_a_copy_is_made_of_may_be_read_on_when_it_is_changed():
+    def f(w, k):
+        v = mj.lax.scan(lambda u, t: (u.at[t].set(u[t + 1]), None), w, jnp.arange(3))[0]
+        same = v.at[-3:].set(v[-3:])
+        return (v[::-1] + v).sum() + (same.at[1].set(same[k] + same[0]) ** 2).sum()
+
+    w, k = jnp.asarray(np.random.default_rng(0).normal(size=40), jnp.float32), 2
+    with mj.disable_jit():
+        wanted = f(w, k)
+    alike(mj.jit(f)(w, k), wanted, rtol=1e-5, atol=1e-5)

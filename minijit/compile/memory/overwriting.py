@@ -128,16 +128,21 @@ class Overwriting:
         """
         before = dependences(body)
         olds, readers = dict(links), defaultdict(set)
-        news = {new for old, new in links}
+        whose = {new: old for old, new in links}
+        news = whose.keys()
         for i, step in enumerate(body):
             for buffer in touched_by(step)[0] & olds.keys():
                 readers[buffer].add(i)
         for j, step in enumerate(body):
             both, made = [], touched_by(step)[1] & news
             for old, new in links if made else ():
-                if new in made and new in written_by(step, old):
+                if new not in made or new not in written_by(step, old):
+                    continue
+                # What is a copy, and no more, has the memory of what is read on.
+                while old is not None:
                     before[j] |= readers[old] - {j}
                     both += [(old, new)] if j in readers[old] else []
+                    old = whose.get(old)
             if both and not self.overwrites(step, both):
                 return None
         order = sorted_steps(dict(enumerate(before)))
