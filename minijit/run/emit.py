@@ -127,12 +127,12 @@ def step(walker, stmt):
     """Combine the cells of a total with the bodies' values."""
     reduce, cells = stmt.reduce, walker.cells[stmt.reduce]
     if len(cells) > 1:
-        step_of_several(walker, reduce, cells, stmt.uses())
+        step_of_several(walker, reduce, cells)
         return
     name = reduce.op
     if wide_dtype(reduce.dtype).kind == "f" and total_only(reduce):
         name = any_order.get(name, name)
-    total, = combine(name, (reduce,), stmt.uses())
+    total, = combine(name, (reduce,), reduce.bodies)
     walker.emitter.set(cells[0], walker.value(total))
 
 
@@ -148,16 +148,16 @@ from ..compile.loops.scalars import FLOAT32, UINT16
 from ..compile.numbers.scalar_forms import form_of
 
 
-def step_of_several(walker, reduce, cells, bodies):
+def step_of_several(walker, reduce, cells):
     """Both accumulators change by what both were: a complex product's two parts; or an
     extreme and its index, on one condition."""
-    for body in bodies:
+    for body in reduce.bodies:
         walker.values[body] = walker.emitter.let(body, walker.value(body))
     olds = [
         Op("item", (reduce, as_index(k)), body.dtype)
-        for k, body in enumerate(bodies)
+        for k, body in enumerate(reduce.bodies)
     ]
-    news = combine(reduce.op, olds, bodies)
+    news = combine(reduce.op, olds, reduce.bodies)
     for expr in news if reduce.op == "times" else news[0].args[:1]:
         walker.values[expr] = walker.emitter.let(expr, walker.value(expr))
     for cell, new in zip(cells, news, strict=True):

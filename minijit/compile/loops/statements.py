@@ -375,20 +375,15 @@ class Start(Stmt):
 
 @dataclass(frozen=True, eq=False)
 class Step(Stmt):
-    """The accumulators of a `Reduce` take in its bodies' present values.
-
-    Where its loop is written out, they take in the values of a step: `terms`.
-    """
+    """The accumulators of a `Reduce` take in its bodies' present values."""
 
     reduce: object
-    terms: tuple | None = None
 
     def uses(self):
-        return self.terms or self.reduce.bodies
+        return self.reduce.bodies
 
     def rewrite(self, exprs, place):
-        terms = self.terms and tuple(exprs(self.terms))
-        return Step(*exprs([self.reduce]), terms)
+        return Step(*exprs([self.reduce]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,7 +87,7 @@ class Writer:
                 return f"{self.name(stmt.reduce, 'r')} = {values}"
             case loops.Step():
                 name, op = self.names[stmt.reduce], stmt.reduce.op
-                bodies = ", ".join(map(self.text, stmt.uses()))
+                bodies = ", ".join(map(self.text, stmt.reduce.bodies))
                 return f"{name} {infix.get(op, op)}= {bodies}"
             case loops.Store():
                 index = ", ".join(map(self.text, stmt.index))

@@ -24,11 +24,14 @@ from .machine import PARTS
 from .nests import bytes_of
 from .place import place
 from .placing_rules import share_axes
-from .weights import MOST_WRITTEN, WRITTEN_OUT, weight, words_of
+from .weights import weight, words_of
+
+# LLVM writes out loops of so many steps, up to so many instructions in all.
+WRITTEN_OUT, MOST_WRITTEN = 7, 300
 
 
 def written_out(loop, m):
-    """The loop with short ones within it written out, as printers do."""
+    """The loop with short ones within it written out, as LLVM does."""
     many, new = (written_out(x, m) for x in loop.inner), replace(loop, inner=[])
     new.places, new.totals = set(loop.places), dict(loop.totals)
     for x in many:

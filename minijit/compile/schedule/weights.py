@@ -14,9 +14,6 @@ instructions_of = {"max": 3, "min": 3, "machine_div": 20, "machine_rem": 20}
 rounding = {"float16": 2.0, "bfloat16": 8.0}
 slow, library = {"div", "sqrt", "rem"}, {"lgamma", "erf", "erfc", "pow", "atan2"}
 
-# Loops of so many steps are written out, up to so many instructions in all.
-WRITTEN_OUT, MOST_WRITTEN = 7, 300
-
 # {(name, dtypes of the operands, dtype): what `weight` says of such operations}
 weights: dict = {}
 

@@ -155,7 +155,7 @@ def step(walker, stmt):
     if not isinstance(cell, Flag):
         emit.step(walker, stmt)
         return
-    value, = map(walker.value, stmt.uses())
+    value, = map(walker.value, reduce.bodies)
     cell.step(walker.emitter, value)
 
 

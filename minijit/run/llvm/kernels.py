@@ -26,7 +26,6 @@ from .engine import Code, object_files, share
 from .functions import ATTRIBUTES, MemoryWalker, function_texts, numbered
 from .loops import WordWriter
 from .python_calls import FREES, RAISES, make_builtin, python_declarations
-from .short_loops import short_loops_written_out
 from .text import LLVMWriter
 from .work import LONG, in_modules, is_in_vectors, steps_of
 
@@ -69,7 +68,7 @@ class KernelText:
                 writer.on_stack(buffer)
         walker = MemoryWalker(writer)
         walker.values.update(values)
-        walker.block(short_loops_written_out(body))
+        walker.block(body)
 
     @staticmethod
     def launch(function):

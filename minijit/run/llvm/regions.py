@@ -23,7 +23,6 @@ from .calls import Calls
 from .functions import MemoryWalker
 from .kernels import KernelText, kernel_texts
 from .loops import LoopWriter
-from .short_loops import short_loops_written_out
 from .tables import TableLauncher, TableMethods
 from .types import memory_type
 from .work import LONG
@@ -196,7 +195,7 @@ def write_body(writer, body, buffers, headers=(), given=()):
     for buffer, place in small.items():
         writer.on_stack(buffer)
         copy(writer, buffer, place, writer.pointers[buffer])
-    MemoryWalker(writer).block(short_loops_written_out(body))
+    MemoryWalker(writer).block(body)
     for buffer, place in small.items():
         copy(writer, buffer, writer.pointers[buffer], place)
     leave(writer, headers, given)

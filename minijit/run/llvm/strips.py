@@ -25,7 +25,7 @@ from ...compile.loops.graphs import free_axes, postorder
 from ...compile.loops.reductions import combine
 from ...compile.loops.scalars import BOOL, INDEX, storage_dtype, wide_dtype
 from ...compile.loops.statements import (
-    For, Let, Start, Step, Store, expressions, statements,
+    For, If, Let, Start, Step, Store, expressions, statements,
 )
 from ...compile.numbers.scalar_forms import form_of
 from ...compile.schedule.machine import Machine
@@ -52,8 +52,6 @@ from .vectors import (
 FEWEST = 4
 # Rows of so many strips are written out where an array says where they lie.
 MOST_STRIPS = 16
-# What is so far apart is loaded and stored number by number.
-FAR = 8
 
 
 class Steps(NamedTuple):
@@ -66,11 +64,12 @@ class Steps(NamedTuple):
       stores: all of them; values: the operations that differ from step to step.
       size: bytes of the widest number.
       masked: whether a part of a strip may load and store no more than that part.
-      apart: whether the numbers of some loads or stores are no neighbours; far: and
-        are loaded and stored one by one.
+      apart: whether the numbers of some loads or stores are no neighbours.
       count: how many steps one strip has.
       soon: whether what is stored is loaded soon, or rows are written over, so that no
         strip reaches back.
+      whole: whether LLVM is not to look for more: of totals that are shorter than a
+        register it takes those of several steps around at once.
     """
 
     totals: list
@@ -80,9 +79,9 @@ class Steps(NamedTuple):
     size: int
     masked: bool
     apart: bool
-    far: bool
     count: int = 0
     soon: bool = False
+    whole: bool = False
 
 
 def plan_of(walker, loop):
@@ -99,7 +98,8 @@ def plan_of(walker, loop):
         return None
     soon = soon or steps.apart and not steps.again
     again = steps.again and not (soon or steps.totals) and isinstance(extent, int)
-    return steps._replace(again=again, count=count, soon=soon)
+    whole = count >= shortest(steps) or not steps.totals
+    return steps._replace(again=again, count=count, soon=soon, whole=whole)
 
 
 def steps_at_once(walker, loop):
@@ -126,15 +126,11 @@ def steps_at_once(walker, loop):
     dtypes = {e.dtype for e in values} - {INDEX, BOOL}
     dtypes |= {a.buffer.dtype for a in varying} | {total.dtype for total in totals}
     size = max((wide_dtype(dtype).itemsize for dtype in dtypes), default=8)
-    wait = Machine.host().wait if totals else 0.0
     # Of a loop that is less than a register LLVM would make single numbers.
     few = Machine.host().one_vector(axis.extent, size)
     once = again or not (nested or totals) and each_place_once(loop)
     short = again and few and not nested
-    fits = short or once and are_packed(apart, axis, walker)
-    far = once and not nested and all(is_far(a, axis) for a in apart)
-    far = far and not fits and pays(values, varying, apart, size, wait)
-    if apart and not (fits or far):
+    if apart and not (short or once and are_packed(apart, axis, walker)):
         return None
     if nested and not stored.isdisjoint(a.buffer for a in apart):
         return None
@@ -142,7 +138,7 @@ def steps_at_once(walker, loop):
     least = {16: 16, 32: 4}.get(vector_bytes(), 2)
     masks = all(a.buffer.dtype.itemsize >= least for a in varying)
     masked, apart = masks and not apart, bool(apart)
-    return Steps(totals, again, stores, values, size, masked, apart, far)
+    return Steps(totals, again, stores, values, size, masked, apart)
 
 
 def strip_of(walker, loop, steps):
@@ -156,13 +152,11 @@ def strip_of(walker, loop, steps):
     # the last strip.
     many = 1 << int(math.log2(machine.wait / machine.op))
     short = fixed and extent < 4 * many * count
-    nested = any(isinstance(s, For) for s in loop.body)
-    if not nested:
+    if not any(isinstance(s, For) for s in loop.body):
         register = vector_bytes() // steps.size
         instructions = sum(weight(e)[0] for e in steps.values)
-        # Several totals do not wait for each other, nor do numbers that are moved.
-        moved = steps.far or steps.apart and not steps.totals
-        many = 1 if moved else max(many // max(len(steps.totals), 1), 1)
+        # Several totals do not wait for each other.
+        many = max(many // max(len(steps.totals), 1), 1)
         # What one strip has no registers for, several would have on the stack.
         crowded = held_at_once(steps.values) > machine.registers
         while many > 1 and (
@@ -185,10 +179,10 @@ def strip_of(walker, loop, steps):
     soon = soon or isinstance(walker.emitter, LoopWriter)
     while count > extent:
         count //= 2
-    few = count < least and count != extent
-    if steps.totals and extent < FEWEST_STEPS:
-        return 0, soon
-    if few and (count < FEWEST or nested and not soon):
+    whole, few = extent % count == 0, count < least and count != extent
+    if steps.totals and (extent < FEWEST_STEPS or soon and not whole):
+        return 0, soon  # LLVM writes such rows out, and takes several at once.
+    if few and (not soon or count < FEWEST):
         return 0, soon
     return count if count > 1 else 0, soon
 
@@ -232,7 +226,7 @@ def values_of(inside):
     """What statements compute, without the places in memory."""
     for stmt in inside:
         if isinstance(stmt, Step):
-            yield from stmt.uses()
+            yield from stmt.reduce.bodies
         elif isinstance(stmt, Store):
             yield stmt.value
 
@@ -261,27 +255,6 @@ def are_apart(place, other):
     """Whether two places of an array differ in a dimension where both have a number."""
     pairs = zip(place[1:], other[1:], strict=True)
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
-
-
-def is_far(access, axis):
-    """Whether it goes on by a known number, for which LLVM has no shuffles."""
-    stride = strides_of(access).get(axis)
-    return isinstance(stride, int) and abs(stride) >= FAR
-
-
-def pays(values, accesses, apart, size, wait):
-    """Whether a strip takes less time than its steps, one by one, as prices say it.
-
-    Args:
-      apart: the accesses that are made number by number: each takes two instructions.
-      wait: ns until a step may go on with what the one before has left.
-    """
-    m, width = Machine.host(), vector_bytes() // size
-    weights = [weight(e) for e in values]
-    words, slow = (sum(w[k] for w in weights) for k in (0, 1))
-    moves = len(accesses) + (2 * width - 1) * len(apart)
-    one = max(m.op * (words + m.slow / 2 * slow + len(accesses)), wait) + m.step
-    return max(m.op * (words + m.slow * slow + moves), wait / 4) < width * one
 
 
 def are_packed(accesses, axis, walker):
@@ -378,9 +351,6 @@ class Strip(Lanes):
 
     def streams(self, stmt):
         return False
-
-    def stays_apart(self, stmt):
-        return False  # No step stores twice at one place.
 
     def loop(self, stmt):
         """A loop within each lane: LLVM would write out a short one, and so do we."""
@@ -490,7 +460,7 @@ def walk_strips(walker, loop, plan):
         whole, rest = divmod(length, count)
         strips(whole + (again and rest > 0))
         at = length - rest
-        while plan.soon and rest and not totals:
+        while plan.soon and rest:
             part = 1 << rest.bit_length() - 1
             if part > 1:
                 Strip(walker, loop, part, str(at), going).walk(loop.body)
@@ -569,8 +539,12 @@ def walk_loop(walker, stmt):
     if not isinstance(writer, LLVMWriter):
         Walker.loop(walker, stmt)
         return
-    if writer.for_host and (plan := plan_of(walker, stmt)):
-        writer.loops.add((stmt.axis, True))
+    here = writer.for_host
+    if here and (free := without_guard(walker, stmt)):
+        with writer.branch(walker.value(stmt.body[-1].pred)):
+            walker.block([free])
+    elif here and (plan := plan_of(walker, stmt)):
+        writer.loops.add((stmt.axis, plan.whole))
         walk_strips(walker, stmt, plan)
     elif in_vectors(stmt):
         writer.loops.add((stmt.axis, True))
@@ -579,6 +553,18 @@ def walk_loop(walker, stmt):
         if stmt.axis.extent != 1 and not any(isinstance(s, For) for s in stmt.body):
             writer.loops.add((stmt.axis, moves_apart(stmt)))
         blocks.walk_loop(walker, stmt)
+
+
+def without_guard(walker, loop):
+    """A loop whose steps all ask the same, without that question; None of others.
+
+    An update asks whether it is within its array, and its place may be known before.
+    """
+    *before, last = loop.body or (None,)
+    guarded = isinstance(last, If) and not last.otherwise and last.pred in walker.values
+    if not guarded or not all(isinstance(s, Let) for s in before):
+        return None
+    return For(loop.axis, (*before, *last.then))
 
 
 walkers |= {For: walk_loop}

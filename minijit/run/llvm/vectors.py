@@ -124,9 +124,8 @@ def each_place_once(loop):
                 continue
             row, column = fixed_and_not(access)
             apart = any(loop.axis in i.free for i in row if i)
-            # What is stored once more takes the place of what was to be stored.
-            again = access is stmt and not stmt.combine
-            if not apart or not again and (access.buffer, row, column) in done:
+            adds = access is stmt and stmt.combine
+            if (access.buffer, row, column) in done or not apart or adds:
                 return False
             rows[access.buffer].add(row)
         alone = (s for s in stores if not follows(s, loop.axis))
@@ -299,8 +298,7 @@ class Lanes(Walker):
 
     def walk(self, body):
         """Write the statements; rows are stored when all of them are known."""
-        added = (Load(s.buffer, s.index) for s in stores_in(body) if s.combine)
-        varying = [e for e in (*loads_of(body), *added) if self.axis in e.free]
+        varying = [e for e in loads_of(body) if self.axis in e.free]
         loads = self.in_pieces(e for e in varying if not self.follows(e))
         self.columns = self.in_whole_rows(loads)
         rows = []
@@ -315,10 +313,10 @@ class Lanes(Walker):
                     chosen = where in self.loaded and has_choice(stmt.value)
                     streams = self.streams(stmt)
                     self.store_vector(stmt.buffer, where, value, streams, chosen)
-                elif self.stays_apart(stmt):
+                elif self.totals:
                     self.store_apart(stmt, value)
                 else:
-                    rows.append((stmt, self.joined_with(stmt, value)))
+                    rows.append((stmt, value))
             elif self.axis not in stmt.expr.free:
                 walkers[Let](self.outer, stmt)
             elif not self.only_index(stmt.expr):
@@ -501,18 +499,6 @@ class Lanes(Walker):
         before = self.load_row(stmt.buffer, where)
         expr = Op(stmt.combine, (old, stmt.value), stmt.buffer.dtype)
         return self.operation(expr, [self.as_value(stmt.buffer, before), value])
-
-    def stays_apart(self, stmt):
-        """Whether lanes store at once, one by one: others may store there, too."""
-        return self.totals
-
-    def joined_with(self, stmt, value):
-        """What each lane stores: with what is there already, if it has to be."""
-        if not stmt.combine:
-            return value
-        old = Load(stmt.buffer, stmt.index)
-        expr = Op(stmt.combine, (old, stmt.value), stmt.buffer.dtype)
-        return self.operation(expr, [self.load_lanes(old), value])
 
     def store_apart(self, stmt, value):
         """Store an element for each lane, far from each other."""
@@ -770,7 +756,7 @@ def step(lanes, stmt):
     if not isinstance(cell, tuple):
         extremes.step(lanes, stmt)
         return
-    body, = stmt.uses()
+    body, = total.bodies
     is_product = isinstance(body, Op) and body.name == "mul"
     known = body in lanes.values or total.dtype.kind != "f"
     if total.op == "add" and is_product and not known:
@@ -779,7 +765,7 @@ def step(lanes, stmt):
         name = f"llvm.fmuladd.v{lanes.count}f{8 * total.dtype.itemsize}"
         value = lanes.emitter.invoke(name, vector, *((vector, v) for v in values))
     else:
-        new, = combine(total.op, (total,), stmt.uses())
+        new, = combine(total.op, (total,), total.bodies)
         value = lanes.value(new)
     lanes.emitter.set(cell, value)
 

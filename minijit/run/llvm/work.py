@@ -61,9 +61,7 @@ def innermost(body, times=1, around=frozenset()):
     for stmt in body:
         axis, extent = getattr(stmt, "axis", None), 1
         if isinstance(stmt, (For, While)):
-            extent = axis.extent if axis else LONG
-        if not isinstance(extent, int):
-            extent = min(axis.bounds[1] + 1, LONG)
+            extent = axis.extent if axis and isinstance(axis.extent, int) else LONG
         if not isinstance(stmt, For):
             yield times, around
         for inner in stmt.bodies():
