@@ -679,9 +679,13 @@ def test_threads_may_free_what_is_llvms_as_they_begin():
 
 
 def test_what_fails_in_one_of_several_threads_is_raised_in_the_first():
-    jobs = [*numbered_jobs(1), ("define nonsense", "brief"), *numbered_jobs(2)]
-    with pytest.raises(MinijitError, match="does not take what minijit wrote"):
-        llvm_target.at_once(llvm_engine.machine_code, jobs, 2)
+    # What is used before it is there would end the process in LLVM's code generator.
+    lines = "define i32 @f() {", "%y = add i32 %x, 1", "%x = add i32 1, 1", "ret i32 %y"
+    early = "\n".join([*lines, "}"])
+    for text in "define nonsense", early:
+        jobs = [*numbered_jobs(1), (text, "brief"), *numbered_jobs(2)]
+        with pytest.raises(MinijitError, match="does not take what minijit wrote"):
+            llvm_target.at_once(llvm_engine.machine_code, jobs, 2)
     assert llvm_target.at_once(llvm_engine.machine_code, jobs[:3], 2)
 
 

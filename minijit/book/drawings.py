@@ -47,10 +47,10 @@ def a_product_grows() -> None:
         draw_frame(ax, x, y, width, height)
         middle = x + width / 2, y + height / 2
         ax.text(*middle, text, ha="center", va="center", color=style.DARK)
-    for x, y, text in (
+    for *place, text in (
         (2, -0.2, "y"), (4.4, -0.2, "s"), (-0.15, 1, "x"), (-0.15, 2.25, "t")
     ):  # fmt: skip
-        ax.text(x, y, text, ha="center", va="center")
+        ax.text(*place, text, ha="center", va="center")
     ax.set(xlim=(-0.4, 5.2), ylim=(-0.4, 2.6), aspect="equal")
 
 
@@ -246,7 +246,8 @@ def parts_of_a_rule() -> None:
         works.append(work)
         ax.text(-1.4, y, title, va="center")
         ax.text(5.4, y, where, va="center")
-    style.arrow(ax, *works, style.RESIDUAL)
+    first, second = works
+    style.arrow(ax, first, second, style.RESIDUAL)
     ax.text(2.15, 0.5, "c = cos x", va="center", color=style.RESIDUAL)
     ax.set(xlim=(-1.5, 7.6), ylim=(-0.4, 1.4))
 

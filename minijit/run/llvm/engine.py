@@ -30,6 +30,8 @@ def module_of(text, machine):
     text = re.sub(r"^(define .*) {$", r"\1 nounwind {", text, flags=re.MULTILINE)
     try:
         module = parsed(text)
+        # What uses a value before it is there would end the process, or worse.
+        module.verify()
     except RuntimeError as error:
         raise MinijitError(
             f"LLVM does not take what minijit wrote for it: {error}\n  This is a "
