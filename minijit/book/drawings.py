@@ -269,14 +269,14 @@ def lanes() -> None:
 def lined_up() -> None:
     """Chapter 9: a box for each axis of the operands and the result of `x * y`."""
     three, lane, one = ("3", style.INK), ("4", style.LANES), ("1", style.INK)
-    full = [three, lane]
+    full = [lane, three]
     ax = style.blank(None, 9, 2.6)
     for y, (label, given, stretched) in enumerate(
         (
             ("lanes on the same axis", full, full),
-            ("lanes elsewhere", [lane, three], full),
-            ("no lanes", [three], [three, one]),
-            ("a scalar in each lane", [lane], [one, lane]),
+            ("lanes elsewhere", [three, lane], full),
+            ("no lanes", [three], [one, three]),
+            ("a scalar in each lane", [lane], [lane, one]),
         )
     ):
         ax.text(-0.8, -y, label, ha="right", va="center")
