@@ -250,6 +250,14 @@ def test_short_sums_are_loops():
     assert not mj.explain(f, gate, state).calls
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(2, 5, 3), (90, 20, 40)])
+def test_sums_of_functions(shape, axis):
+    x = numbers(*shape)
+    f = lambda x: (jnp.exp(x) * jnp.cos(x)).sum(axis)
+    agree(f, x, backend="llvm", tolerance=1e-4)
+
+
 def test_a_strip_goes_on_after_a_short_loop_in_it():
     """What it loads of pairs is told from what the loop within loads."""
     x, h, many, w = numbers(4, 4), numbers(4, 4), numbers(3, 4, 4), numbers(3)

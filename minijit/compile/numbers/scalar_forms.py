@@ -228,9 +228,13 @@ def by_power_of_two(expr):
 
 
 def form_of(name, dtypes, dtype):
-    """The form of an operation: -> (params, result), or None if it is plain."""
+    """The form of an operation: -> (params, result), or None if it is plain.
+
+    Complex numbers have none: `in_pairs` makes real ones of them.
+    """
     row = scalar_forms.get(name)
-    return None if row is None else form_by(row, dtypes, dtype)
+    pairs = any(d.kind == "c" for d in (*dtypes, dtype))
+    return None if row is None or pairs else form_by(row, dtypes, dtype)
 
 
 @functools.cache

@@ -35,9 +35,7 @@ def weight(expr):
         return rounding.get(expr.dtype.name, 0.0), 0.0, 0.0
     if (key := (name, dtypes, expr.dtype)) in weights:
         return weights[key]
-    # A complex number becomes a pair of real ones later, when code is made.
-    pairs = any(d.kind == "c" for d in (*dtypes, expr.dtype))
-    if pairs or scalar_form(expr) is None:
+    if scalar_form(expr) is None:
         call = name in library
         words = 0 if call else words_of(name, expr.dtype)
         found = float(words), float(name in slow), float(call)
