@@ -110,8 +110,10 @@ other_walks = Stage("in_blocks")  # small matrices of many lanes, in registers
 program_passes = Stage("fused")
 
 # The same, when a program is loaded; and where it is loaded onto a GPU.
-rewrites = Stage("scheduled", "with_reuse", "with_regions")
-device_rewrites = Stage("with_reuse", "with_regions_of_blocks", "with_parts")
+rewrites = Stage("scheduled", "with_reuse", "with_regions", "rejoined")
+device_rewrites = Stage(
+    "with_reuse", "with_regions_of_blocks", "rejoined", "with_parts"
+)
 
 # Functions of a kernel's statements: statements that do the same, in other loops.
 arrangements = Stage(

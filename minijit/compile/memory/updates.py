@@ -127,19 +127,20 @@ def with_updates_in_place(program):
     return names.program_with(plan.program.body, done)
 
 
-def rejoined(body):
-    """Steps, with short ones that were parted from one kernel in one kernel again.
+def rejoined(program):
+    """A program in which short kernels that were parted from one are one again.
 
     A few numbers are computed early by the kernel that needs them: it is one launch.
     """
     done = []
-    for step in body:
+    for step in program.body:
         before = done[-1] if done else None
         parts = [s for s in (before, step) if type(s) is Kernel and is_short(s)]
         if len(parts) == 2 and before.name == step.name:
             step = replace(step, body=(*done.pop().body, *step.body))
         done.append(step)
-    return tuple(done)
+    fewer = len(done) < len(program.body)
+    return replace(program, body=tuple(done)) if fewer else program
 
 
 def is_short(kernel):
@@ -208,4 +209,4 @@ def with_reuse(program):
         return program
     for function in after_pass:
         function(new)
-    return replace(new, body=rejoined(new.body))
+    return new

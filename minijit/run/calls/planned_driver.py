@@ -23,13 +23,13 @@ import numpy as np
 
 from ...compile.loops.statements import Call
 from ...compile.memory.arena import LINE, given_results, make_plan
-from ...compile.memory.updates import with_reuse
+from ...compile.memory.updates import rejoined, with_reuse
 from ...compile.pipeline import rewrites
 from ...trace.jaxprs.memory import memoised
 from ..loading import rewritten
 from ..python.source import DriverPrinter, driver_printers
 
-rewrites |= {"with_reuse": with_reuse}
+rewrites |= {"with_reuse": with_reuse, "rejoined": rejoined}
 
 
 @memoised

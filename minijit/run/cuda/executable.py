@@ -19,7 +19,7 @@ from ...compile.control.residuals_as_arrays import with_arrays
 from ...compile.decisions import noting, with_notes
 from ...compile.loops.statements import Region
 from ...compile.lower.walk import lower
-from ...compile.memory.updates import with_reuse
+from ...compile.memory.updates import rejoined, with_reuse
 from ...compile.pipeline import device_rewrites
 from ...compile.simplify.folding import simplify
 from ...trace.array import ShapedArray
@@ -167,7 +167,7 @@ class CudaExecutable(Executable):
         # The CPU is given whole arrays: no result may lie over what a step reads.
         with config.override("fusion", program.settings), noting() as notes:
             on_cpu = any(map(obstacle, program.body))
-            self.nodes = nodes_of(program if on_cpu else with_reuse(program))
+            self.nodes = nodes_of(program if on_cpu else rejoined(with_reuse(program)))
         program = with_notes(program, notes)
         self.hosts = [n for n in self.nodes.steps if isinstance(n, HostNode)]
         reasons = {n.name: f"runs on the CPU: {n.reason}" for n in self.hosts}

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 from ...compile.control.lowering import with_regions
 from ...compile.control.residuals_as_arrays import with_arrays
-from ...compile.memory.updates import with_reuse
+from ...compile.memory.updates import rejoined, with_reuse
 from ...compile.pipeline import device_rewrites
 from ..device.grid_totals import on_grid, with_parts
 from ..device.lockstep import run_in_lockstep
@@ -37,7 +37,7 @@ def with_regions_of_blocks(program):
 
 device_rewrites |= {
     "with_reuse": with_reuse, "with_regions_of_blocks": with_regions_of_blocks,
-    "with_parts": with_parts,
+    "rejoined": rejoined, "with_parts": with_parts,
 }  # fmt: skip
 own_rewrites |= dict.fromkeys(("cuda-lockstep", "numba-cuda"), device_rewrites)
 
