@@ -250,6 +250,29 @@ def test_short_sums_are_loops():
     assert not mj.explain(f, gate, state).calls
 
 
+FACTORS = {
+    "of a row": lambda z, i, w: z.at[1].multiply(2j),
+    "which meet": lambda z, i, w: z.at[i % 3, i % 2].multiply(w),
+    "outside": lambda z, i, w: z.at[i + 25].multiply(w[:, None], mode="drop").sum(0),
+    "of what is read on": lambda z, i, w: (y := z * 2).at[i, i].multiply(w) + y,
+    "of the next row": lambda z, i, w: lax.fori_loop(
+        0, 5, lambda k, z: z.at[k].multiply(z[k + 1]), z
+    ),
+    "one after the other": lambda z, i, w: (
+        z.at[1].multiply(2j).at[1].multiply(1 + 1j).at[:, 2].multiply(3)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FACTORS)
+def test_factors_of_some_elements(case):
+    """Each part of a product takes both parts of what is there."""
+    i = np.random.default_rng(0).integers(0, 30, 60)
+    with mj.config.override("debug_checks", True):
+        agree(FACTORS[case], numbers(40, 50), i, numbers(60), backend="llvm",
+              tolerance=1e-4)  # fmt: skip
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("shape", [(2, 5, 3), (90, 20, 40)])
 def test_sums_of_functions(shape, axis):

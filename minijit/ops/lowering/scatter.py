@@ -8,11 +8,13 @@ from ...compile.loops.scalars import BOOL
 from ...compile.loops.statements import If, Store
 from ...compile.lower.calls import add_nest
 from ...compile.lower.choices import both, clamped, integer_index, store_operand
-from ...compile.lower.walk import Elements, Operand, Statements, lower_rules, new_axis
+from ...compile.lower.walk import (
+    At, Elements, Operand, Statements, lower_rules, new_axis,
+)
 from ...compile.memory.complex_pairs import stored_as_pairs
 from ..scatter import (
-    GatherScatterMode, combining, gather_p, scatter_add_p, scatter_p, scatter_sub_p,
-    window_axes,
+    GatherScatterMode, combining, gather_p, scatter_add_p, scatter_mul_p, scatter_p,
+    scatter_sub_p, window_axes,
 )
 
 
@@ -105,13 +107,17 @@ def scatter_store(
         sizes[d] = updates.shape[u]
     batching = dict(zip(op_batching, ix_batching, strict=True))
     starts, moved, fits = windows_start(indices, batch, shape, sizes, index_map)
-    clip = mode is GatherScatterMode.CLIP
-    starts = moved if clip else starts
-    where = window_index(len(shape), starts, window, inner, batching, batch)
-    store = Store(var, where, updates[axes], combine)
-    return (store if clip or known(fits) else If(fits, (store,))), axes
+    sure = mode is GatherScatterMode.CLIP or known(fits)
+    place = lambda at: window_index(len(shape), at, window, inner, batching, batch)
+    where, value = place(moved if sure else starts), updates[axes]
+    if combine == "mul" and value.dtype.kind == "c":
+        # Each part of a product takes both parts of what is there, which may be loaded
+        # before it is known whether the update fits.
+        value, combine = op("mul", At(var, place(moved)), value), None
+    store = Store(var, where, value, combine)
+    return (store if sure else If(fits, (store,))), axes
 
 
 lower_rules |= {gather_p: Elements(gather_lower, 2)}
 lower_rules |= {p: lower_scatter(name) for p, (_, name) in combining.items()}
-stored_as_pairs |= {scatter_p, scatter_add_p, scatter_sub_p}
+stored_as_pairs |= {scatter_p, scatter_add_p, scatter_mul_p, scatter_sub_p}
