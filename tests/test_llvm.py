@@ -30,7 +30,7 @@ from minijit.run.llvm import (
     work as llvm_work,
 )
 from minijit.run.llvm.target import converts, host, vector_bytes
-from minijit.run.llvm.work import by_way
+from minijit.run.llvm.work import by_way, is_in_vectors
 from minijit.run.python.emitter import operations
 
 pytestmark = pytest.mark.chapter(23)
@@ -687,6 +687,10 @@ def test_what_fails_in_one_of_several_threads_is_raised_in_the_first():
         with pytest.raises(MinijitError, match="does not take what minijit wrote"):
             llvm_target.at_once(llvm_engine.machine_code, jobs, 2)
     assert llvm_target.at_once(llvm_engine.machine_code, jobs[:3], 2)
+    begun = []
+    with pytest.raises(AttributeError):  # Then nobody begins another job.
+        llvm_target.at_once(lambda k: begun.append(k).later, [*zip("abc")], 2)
+    assert sorted(begun) == ["a", "b"]
 
 
 def test_ctrl_c_does_not_wait_for_other_threads():
@@ -727,6 +731,20 @@ def test_much_text_is_two_modules():
              for way, some in llvm_work.in_modules(kernels)]  # fmt: skip
     assert found == [("thorough", [4]), ("brief", [9]), ("vectors", [9]),
                      ("vectors", [5, 4])]  # fmt: skip
+
+
+def test_loops_are_vectors_but_for_a_small_part_that_is_known():
+    """How often a loop runs that is none of the statements, as a total's, is not."""
+    i, j, k = (expressions.Axis(n) for n in (100_000, 9, 9))
+    x = memory.Buffer("x", (100_000,), np.dtype("f4"))
+    body = *(loops.For(a, (loops.Store(x, (a,), expressions.Load(x, (a,))),))
+             for a in (i, j)),  # fmt: skip
+    assert is_in_vectors(body, [(i, True), (j, False)])
+    assert not is_in_vectors(body, [(i, True), (k, False)])
+    assert not is_in_vectors(body, [(i, False), (j, True)])
+    assert not is_in_vectors(body, [])
+
+
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")

@@ -999,15 +999,25 @@ def test_short_rows_are_vectors_of_the_powers_of_two_in_their_length():
     np.testing.assert_allclose(took, np.multiply([1, 1, 2, 1, 2, 2, 3], took[0]))
 
 
-def test_lanes_are_moved_by_powers_of_two_and_16_bits_one_by_one():
-    def took(n, dtype):
-        axis, x = Axis(n, "vector"), Buffer("x", (n, 2), np.dtype(dtype))
-        place = access_of(Load(x, (axis, as_index(0))))
-        loop = lines.Loop(axis=axis, words=1.0, places={place}, lanes=True)
-        return cost.work(loop, Machine.book())
+def test_lanes_are_moved_by_powers_of_two_and_what_is_no_run_of_memory_one_by_one():
+    """Numbers of 16 bits, complex ones that are stored, and an index kept in bounds."""
 
-    assert took(4, "f4") < took(3, "f4")
-    assert took(4, "f4") < took(4, "f2")
+    def took(n, dtype="f4", kind=Load, most=0):
+        axis, shape = Axis(n, "vector"), (2, n) if most else (n, 2)
+        x, value = Buffer("x", shape, np.dtype(dtype)), [Const(0, np.dtype(dtype))]
+        at = axis, as_index(0)
+        if most:
+            at = as_index(0), op("min", axis, op("add", Axis(9), as_index(most)))
+        place = access_of(kind(x, at, *value * (kind is Store)))
+        loop = lines.Loop(axis=axis, words=1.0, places={place}, lanes=True)
+        return cost.work(loop, Machine.book()), cost.moves(loop, n)
+
+    assert took(4) < took(3)
+    assert took(4) < took(4, "f2")
+    assert took(8, "c8") == took(8, "f8") < took(8, "c8", Store)
+    assert took(8, "f8") == took(8, "f8", Store)
+    (lanes, moved), (one, each) = took(8), took(8, most=1)
+    assert lanes < one and 4 * moved == each == 16
 
 
 def test_only_the_last_of_the_loops_of_a_step_is_not_waited_for():
