@@ -8,9 +8,12 @@ from ir_interpreter import run
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import nn
-from minijit.compile.loops.expressions import Reduce
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Load, Reduce
 from minijit.compile.loops.graphs import postorder
-from minijit.compile.loops.statements import For, expressions, statements
+from minijit.compile.loops.statements import (
+    For, Store, expressions, nested, statements,
+)
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.nests import in_long_rows
 from minijit.compile.schedule.place import place
@@ -193,3 +196,15 @@ def test_totals_over_an_axis_of_digits_go_along_memory(name):
     assert tuple(axis.extent for axis in total.axes) == lengths
     for g in (f, mj.grad(lambda x: (f(x) ** 2).sum())):
         alike(mj.jit(g)(x), mj.jit(g, backend="eval")(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_a_step_has_for_itself_does_not_become_a_row(own):
+    i, j, k, n = (Axis(n) for n in (40, 30, 3, 3))
+    x, y = (Buffer(name, (3, 40, 30), np.dtype("f4")) for name in "xy")
+    t = Buffer("t", (3,) if own else x.shape, np.dtype("f4"), space="cache")
+    at = lambda k: (k,) if own else (k, i, j)
+    made = For(k, (Store(t, at(k), Load(x, (k, i, j))),))
+    used = For(n, (Store(y, (n, i, j), Load(t, at(n))),))
+    body = in_long_rows(nested([i, j], [made, used]))
+    assert extents(body) == ({40, 30, 3} if own else {1200, 3})

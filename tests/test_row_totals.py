@@ -173,6 +173,10 @@ def test_a_total_that_needs_another_one_stays_apart():
     deep = lambda x: ((r := x.sum(1)) - r.mean()) ** 2
     assert len(program_of(lambda x: deep(x).sum(), x).kernels) == 2
     agree(lambda x: deep(x).sum(), (x,))
+    # The second total takes the first one, which is there when the loop is over.
+    late = lambda x: (y := jnp.exp(x), m := y.max(), (y - m).sum())
+    assert len(program_of(late, x[0]).kernels) == 2
+    agree(late, (x[0],))
 
 
 def in_small_pieces(**settings):
@@ -208,6 +212,20 @@ def test_pieces_have_the_same_bits_on_one_thread_and_on_several(rows):
                 results.append(mj.tree.leaves(mj.jit(f)(*args)))
     for a, b in zip(*results, strict=True):
         assert np.array(a).tobytes() == np.array(b).tobytes()
+
+
+def test_shares_fit_to_the_last_byte():
+    """256 bytes are 64 shares, beside a loop that is cut and beside any other."""
+    halves = lambda x: (y := jnp.exp(jnp.concatenate([x, -x])), y.sum())
+    whole = lambda x: (y := jnp.exp(x), y.sum())
+    ways = (64, "row totals", "all rows"), (66, "totals of ranges", "pieces of rows")
+    with in_small_pieces():
+        for n, rule, pieces in ways:
+            decisions = program_of(halves, floats(n // 2)).decisions
+            assert rule in {d.rule for d in decisions}
+            assert pieces in many(whole, floats(n))
+            agree(halves, (floats(n // 2),))
+            agree(whole, (floats(n),))
 
 
 @pytest.mark.chapter(24)
