@@ -10,7 +10,7 @@ import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.loops.expressions import Op
 from minijit.compile.loops.graphs import postorder
-from minijit.compile.loops.statements import expressions
+from minijit.compile.loops.statements import Store, expressions, statements
 from minijit.trace.base.config import config
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
@@ -212,6 +212,16 @@ def test_pieces_have_the_same_bits_on_one_thread_and_on_several(rows):
                 results.append(mj.tree.leaves(mj.jit(f)(*args)))
     for a, b in zip(*results, strict=True):
         assert np.array(a).tobytes() == np.array(b).tobytes()
+
+
+@pytest.mark.parametrize("n, shares", [(300, 2), (7, 1)])
+def test_a_total_of_another_array_is_no_obstacle(n, shares):
+    """Of as many rows it goes along with the loop; of others it waits until the end."""
+    f = lambda x, z: (y := jnp.exp(x), y.sum() + jnp.sin(z).sum())
+    kernel, = program_of(f, floats(300), floats(n)).kernels
+    stores = [s.buffer for s in statements(kernel.body) if isinstance(s, Store)]
+    assert sum(buffer.space == "cache" for buffer in stores) == shares
+    agree(f, (floats(300), floats(n)))
 
 
 def test_shares_fit_to_the_last_byte():
