@@ -65,6 +65,22 @@ def test_windows_that_hang_over_are_of_a_padded_array(dtype):
     same(mj.jit(f)(x), f(x), dtype)
 
 
+@pytest.mark.parametrize("size, dilation", [(3, 1), (20, 1), (70, 1), (9, 2)])
+def test_the_first_of_equal_elements_has_the_gradient(size, dilation):
+    """Long rows are rows of shorter ones, which lie over each other."""
+    x, low = np.arange(150.0, dtype="f4") * 7 % 11, size // 2
+    f = lambda x: lax.reduce_window(
+        x, -np.inf, lax.max, (size,), (3,), [(low, low)], window_dilation=(dilation,)
+    )
+    rows = np.pad(np.arange(150), low, constant_values=-1)
+    rows = [rows[k : k + size * dilation : dilation] for k in range(0, len(rows), 3)]
+    rows, wanted = rows[: f(x).size], np.zeros(150, "f4")
+    for k, row in enumerate(rows):
+        wanted[row[np.where(row < 0, -np.inf, x[row]).argmax()]] += k
+    found, = mj.vjp(mj.jit(f), x)[1](np.arange(len(rows), dtype="f4"))
+    same(found, wanted)
+
+
 def test_padding_by_name():
     assert lax.padtype_to_pads((7, 8), (3, 4), (2, 3), "SAME") == [(1, 1), (1, 1)]
     assert lax.padtype_to_pads((6,), (3,), (2,), "SAME") == [(0, 1)]

@@ -9,8 +9,8 @@ dilation), which are filled with the reduction's identity or with zeros.
 
 from __future__ import annotations
 
+import functools
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -22,7 +22,6 @@ from ..trace.api.calls import underlying
 from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.core import Primitive, Tracer, eval_rules
 from ..trace.numpy_values import highest, lowest
-from ..trace.primitives import rem
 from ..trace.shape_checks import (
     anything, canonicalize_shape, check_kind, check_same_dtypes, number,
 )
@@ -33,7 +32,6 @@ from ..transform.batching.windows import inserted
 from ..transform.derivatives import linearize
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
-from . import scatter
 
 reduce_window_sum_p = Primitive("reduce_window_sum")
 reduce_window_max_p = Primitive("reduce_window_max")
@@ -268,123 +266,111 @@ def fold_windows(operands, inits, computation, several, params):
         inside = np.ones_like(inside)
     kind = type(operands) if several else list
     apply = computation if several else lambda a, b: [computation(*a, *b)]
-    for offset in itertools.product(*map(range, windows)):
-        starts = [i * dilation for i, dilation in zip(offset, dilations, strict=True)]
-        steps = zip(starts, counts, strides, strict=True)
-        limits = [start + (n - 1) * stride + 1 for start, n, stride in steps]
-        parts = kind(lax.slice(x, starts, limits, strides) for x in padded)
+    for where in parts_of_windows(counts, params):
+        parts = kind(lax.slice(x, *where) for x in padded)
         before, results = results, apply(kind(results), parts)
-        taken = inside[tuple(map(slice, starts, limits, strides))]
+        taken = inside[tuple(map(slice, *where))]
         if not taken.all():
             pairs = zip(results, before, strict=True)
             results = [lax.select(taken, new, old) for new, old in pairs]
     return list(results)
 
 
-def window_positions(shape, params):
-    """Where the elements of each window lie: int32[*counts, elements of a window].
+def parts_of_windows(counts, params):
+    """For each element of a window where it stands in all of them: the starts, limits
+    and strides of a slice of the padded array."""
+    strides, dilations = params["window_strides"], params["window_dilation"]
+    for offset in itertools.product(*map(range, params["window_dimensions"])):
+        starts = [i * dilation for i, dilation in zip(offset, dilations, strict=True)]
+        steps = zip(starts, counts, strides, strict=True)
+        yield starts, [at + (n - 1) * stride + 1 for at, n, stride in steps], strides
 
-    Positions are counted along the flattened operand; those of padding and holes are
-    the operand's size, so that a gather fills them.
+
+# Of an axis along which a window is one element.
+ALONE = dict(
+    window_dimensions=1, window_strides=1, padding=(0, 0), base_dilation=1,
+    window_dilation=1,
+)  # fmt: skip
+
+
+def along(axis, params):
+    """The params of windows that are rows along one axis; None if they are elements."""
+    if all(values[axis] == ALONE[name] for name, values in params.items()):
+        return None
+    return {
+        name: tuple(x if d == axis else ALONE[name] for d, x in enumerate(values))
+        for name, values in params.items()
+    }
+
+
+def extremum_of_rows(primitive, worst, x, params):
+    """The extrema of windows that are rows, and the map of a tangent of `x`: to that of
+    the first element that attains each."""
+    y, fill = primitive.bind(x, **params), worst(aval_of(x).dtype).item()
+    shape, dtype = aval_of(y).shape, np.dtype(np.int32)
+    places = [*enumerate(parts_of_windows(shape, params))]
+    config = zip(params["padding"], params["base_dilation"], strict=True)
+    config = [(*p, dilation - 1) for p, dilation in config]
+    padded = lambda x, value: pad(x, lax.full((), value, aval_of(x).dtype), config)
+    row, which = padded(x, fill), lax.full(shape, len(places) - 1, dtype)
+    for k, where in reversed(places[:-1]):
+        part = lax.slice(row, *where)
+        attains = lax.bitwise_or(lax.eq(part, y), lax.ne(part, part))
+        which = lax.select(attains, lax.full(shape, k, dtype), which)
+
+    def tangent(t):
+        row = padded(t, 0)
+        parts = ((lax.eq(which, k), lax.slice(row, *where)) for k, where in places)
+        kept = (lax.select(here, part, lax.full_like(part, 0)) for here, part in parts)
+        return functools.reduce(lax.add, kept)
+
+    return y, tangent
+
+
+# Rows of more elements are rows of shorter ones.
+FEW = 8
+
+
+def in_short_rows(axis, params):
+    """The params of a row's windows one after the other, each of few elements.
+
+    Shorter rows first, which begin at each element, and then rows of those, which may
+    lie over each other: the first that has the extremum has its first element.
     """
-    windows, strides = params["window_dimensions"], params["window_strides"]
-    counts = params["counts"]
-    grid, dtype = (*counts, *windows), np.dtype(np.int32)
-    flat, inside = None, None
-    for d, n in enumerate(shape):
-        window = lax.broadcasted_iota(dtype, grid, d)
-        element = lax.broadcasted_iota(dtype, grid, len(counts) + d)
-        low, base = params["padding"][d][0], params["base_dilation"][d]
-        place = lax.add(
-            lax.mul(window, strides[d]),
-            lax.sub(lax.mul(element, params["window_dilation"][d]), low),
-        )
-        # Between the operand's elements there are base - 1 holes.
-        there = lax.bitwise_and(lax.ge(place, 0), lax.lt(place, (n - 1) * base + 1))
-        there = lax.bitwise_and(there, lax.eq(rem(place, base), 0))
-        place = lax.div(place, base)
-        flat = place if flat is None else lax.add(lax.mul(flat, n), place)
-        inside = there if inside is None else lax.bitwise_and(inside, there)
-    flat = lax.select(inside, flat, lax.full_like(flat, math.prod(shape)))
-    return lax.reshape(flat, (*counts, math.prod(windows)))
+    size, dilation = params["window_dimensions"][axis], params["window_dilation"][axis]
+    if size <= FEW:
+        return [params]
+    step = size // FEW
+    put = lambda params, **given: params | {
+        name: (*params[name][:axis], value, *params[name][axis + 1 :])
+        for name, value in given.items()
+    }
+    first = put(params, window_dimensions=size - (FEW - 1) * step, window_strides=1)
+    last = put(params, window_dimensions=FEW, window_dilation=step * dilation,
+               padding=(0, 0), base_dilation=1)  # fmt: skip
+    return [*in_short_rows(axis, first), last]
 
 
-def take_flat(x, positions, fill_value):
-    """x.ravel()[positions], and `fill_value` where they are out of bounds."""
-    x = lax.reshape(x, (aval_of(x).size,))
-    numbers = scatter.GatherDimensionNumbers((), (0,), (0,))
-    indices = lax.reshape(positions, (*aval_of(positions).shape, 1))
-    fill = dict(mode="fill", fill_value=fill_value)
-    return scatter.gather(x, indices, numbers, (1,), **fill)
+def window_extremum(primitive, worst, nonzero, x, **params):
+    """The tangent of a window's extremum is that of the first one that attains it.
 
-
-def side_by_side(params):
-    """Whether windows lie side by side, one after the other, without holes."""
-    dilations = {*params["base_dilation"], *params["window_dilation"]}
-    return dilations <= {1} and params["window_dimensions"] == params["window_strides"]
-
-
-def elements_of_windows(x, fill, counts, windows, padding):
-    """What is in each of some windows side by side: [*counts, elements of a window].
-
-    Args:
-      fill: what is in the padding.
+    It is in the first of the window's rows with this extremum, and so on.
     """
-    aval, rows = aval_of(x), zip(counts, windows, padding, strict=True)
-    sizes = [(low, n * k - low) for n, k, (low, _) in rows]
-    pads = [(low, end - n, 0) for (low, end), n in zip(sizes, aval.shape, strict=True)]
-    x = pad(x, lax.full((), fill, aval.dtype), pads)
-    axes = range(0, 2 * len(counts), 2)
-    x = lax.reshape(x, [*itertools.chain(*zip(counts, windows, strict=True))])
-    x = lax.transpose(x, (*axes, *(axis + 1 for axis in axes)))
-    return lax.reshape(x, (*counts, math.prod(windows)))
-
-
-def chosen_of(arg, x):
-    """Which element of each window the function `arg` chooses: bool[*counts, elements].
-
-    Args:
-      x: [*counts, elements of a window].
-    """
-    shape, dtype = aval_of(x).shape, np.dtype(np.int32)
-    axis = len(shape) - 1
-    chosen = lax.broadcast_in_dim(arg(x, axis, dtype), shape, range(axis))
-    return lax.eq(lax.broadcasted_iota(dtype, shape, axis), chosen)
-
-
-def total_of_chosen(chosen, x):
-    """The elements chosen, one of each window."""
-    kept = lax.select(chosen, x, lax.full_like(x, 0))
-    return lax.reduce_sum(kept, (aval_of(x).ndim - 1,))
-
-
-def window_extremum(primitive, arg, worst, nonzero, x, **params):
-    """The tangent of a window's maximum is that of the first one that attains it."""
-    y = primitive.bind(x, **params)
-    aval, counts, windows = aval_of(x), aval_of(y).shape, params["window_dimensions"]
-    if 0 in (*aval.shape, *counts, *windows):
-        return y, lambda t: None
-    if not aval.shape:
-        return y, lambda t: t
-    fill = worst(aval.dtype).item()
-    if side_by_side(params):
-        places = counts, windows, params["padding"]
-        chosen = chosen_of(arg, elements_of_windows(x, fill, *places))
-        return y, lambda t: total_of_chosen(chosen, elements_of_windows(t, 0, *places))
-    positions = window_positions(aval.shape, {**params, "counts": counts})
-    chosen = chosen_of(arg, take_flat(x, positions, fill))
-    position = total_of_chosen(chosen, positions)
-    return y, lambda t: take_flat(t, position, 0)
+    counts, maps = shape_rules[primitive](aval_of(x), **params).shape, []
+    if 0 in (*counts, *aval_of(x).shape, *params["window_dimensions"]):
+        return primitive.bind(x, **params), lambda t: None
+    for axis in reversed(range(len(counts))):
+        if (row := along(axis, params)):
+            for short in in_short_rows(axis, row):
+                x, tangent = extremum_of_rows(primitive, worst, x, short)
+                maps.append(tangent)
+    return x, lambda t: functools.reduce(lambda t, tangent: tangent(t), maps, t)
 
 
 linearize_rules |= linearize.linear_in_first(reduce_window_sum_p)
 linearize_rules |= {
-    reduce_window_max_p: partial(
-        window_extremum, reduce_window_max_p, lax.argmax, lowest
-    ),
-    reduce_window_min_p: partial(
-        window_extremum, reduce_window_min_p, lax.argmin, highest
-    ),
+    reduce_window_max_p: partial(window_extremum, reduce_window_max_p, lowest),
+    reduce_window_min_p: partial(window_extremum, reduce_window_min_p, highest),
 }
 
 
