@@ -295,19 +295,6 @@ def test_types_print_and_parse():
         assert parse_aval(print_aval(aval)) == aval
 
 
-def test_what_a_branch_passes_on_and_loops_that_python_runs():
-    passed = [lambda x, y: (x, y + 1, x), lambda x, y: (x, y * 5, x)]
-    assert lax.cond(False, *passed, 3.0, 2.0) == (3.0, 10.0, 3.0)
-    assert lax.cond(True, *passed, 3.0, 4.0) == (3.0, 5.0, 3.0)
-    with mj.disable_jit():
-        assert float(lax.while_loop(lambda c: c < 5, lambda c: c + 2, 0.0)) == 6.0
-        assert float(lax.cond(1.0 > 0.5, lambda: 1.0, lambda: 2.0)) == 1.0
-        # The first number is known, but not the limit that the condition captures.
-        up_to = lambda n: lax.while_loop(lambda i: i < n, lambda i: i + 2, 0)
-        assert mj.vmap(up_to)(jnp.arange(1, 4)).tolist() == [2, 2, 4]
-        assert "while" in str(mj.make_jaxpr(up_to)(3)) and up_to(3) == 4
-
-
 @pytest.mark.parametrize("transform", [lambda f: f, mj.jit])
 def test_no_lanes(transform):
     """A vmap over nothing: no lane to borrow from, none to choose."""

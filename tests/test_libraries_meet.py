@@ -487,19 +487,6 @@ def test_flags_about_promotion_are_for_users(flag, jit):
         alike(want, got, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("apply", [lambda f: f, mj.jit])
-def test_what_users_promote_is_told_of_within_any_function(apply):
-    x, y, k = jnp.ones((2, 3)), jnp.ones(3), jnp.arange(3)
-    ways = [jnp.multiply, lambda x, y: x * y, lambda x, y: x < y, jnp.hypot]
-    ways += [lambda x, y: lax.map(lambda a: a * y, x[None])]
-    ways += [lambda x, y: lax.cond(True, lambda: x - y, lambda: x)]
-    for way in ways:
-        with mj.numpy_rank_promotion("raise"), pytest.raises(ValueError):
-            apply(way)(x, y)
-        with mj.numpy_dtype_promotion("strict"), pytest.raises(ValueError):
-            apply(way)(x, k)
-
-
 def of_mixed_arguments(jax, scipy):
     """Calls with arrays of several ranks and dtypes, by name."""
     jnp, linalg = jax.numpy, scipy.linalg

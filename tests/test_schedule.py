@@ -48,7 +48,7 @@ from minijit.run.llvm.target import vector_bytes
 from minijit.run.llvm.types import memory_type
 from minijit.run.llvm.vectors import in_register
 from minijit.run.loading import rewritten
-from minijit.run.threads.kernels import is_divided, is_parallel
+from minijit.run.threads.kernels import is_divided
 
 pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]
 agree = partial(as_interpreted, backend="llvm")
@@ -717,22 +717,6 @@ def test_sums_of_complex_columns_go_row_by_row():
     f = lambda x: ((x * x).sum(0), x[:9].prod(0), x[:3].mean(0))
     for got, want in zip(mj.jit(f)(x), f(x), strict=True):
         assert np.allclose(got, want, 1e-4, 1e-3)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("rows", [20003, 20011])
-def test_the_last_lanes_go_side_by_side_too(rows, threads):
-    x, f = numbers(rows, 9), lambda x: nn.softmax(x * 3, -1)
-    with mj.config.override("cpu_threads", threads):
-        agree(f, x, rtol=1e-5, atol=1e-6)
-    program = program_of(f, [x])
-    found = {c.recipe: c for c in candidates(program.kernels[0])}
-    body, = found["short rows in lanes"].bodies
-    loop, = arrange(body)
-    assert loop.axis.extent == -(-rows // 16)
-    assert is_parallel((loop,))
-    inside = [s.axis for s in statements((loop,)) if isinstance(s, For)]
-    assert {a.extent for a in inside if a.kind == "vector"} == {16}
 
 
 def test_blocks_of_columns_are_short_where_each_has_long_rows():

@@ -18,26 +18,6 @@ pytestmark = [
 # ---- where the lanes are
 
 
-def test_axes_of_a_class_that_wants_arrays():
-    @minijit.tree_util.register_pytree_node_class
-    class Shaped:
-        def __init__(self, x):
-            self.rank = len(x.shape)
-            self.x = x
-
-        def tree_flatten(self):
-            return (self.x,), None
-
-        @classmethod
-        def tree_unflatten(cls, data, children):
-            return cls(*children)
-
-    found = vmap(lambda s: Shaped(2 * s.x), in_axes=1)(Shaped(np.ones((2, 3))))
-    assert found.x.shape == (3, 2) and found.rank == 2
-    with pytest.raises(ValueError, match="in_axes specification must be a tree pref"):
-        vmap(lambda x: x, in_axes=([0],))((np.ones(3),))
-
-
 def test_keyword_arguments_are_mapped_along_axis_0():
     found = vmap(lambda x, y: x + y)(np.arange(3.0), y=np.arange(3.0))
     assert found.tolist() == [0, 2, 4]
