@@ -308,3 +308,19 @@ def test_quotients_and_products_where_parts_are_infinite():
         assert np.isinf(q[finite][:, infinite]).all()
         assert (q[infinite][:, finite] == 0).all()
         assert np.array_equal(q, np.asarray(roads[0](a, b)).reshape(q.shape), True)
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_few_carried_numbers_are_written_over_one_by_one(size):
+    """A step holds the old ones in registers; loops written out have many steps."""
+    x = numbers(size)
+
+    @mj.jit
+    def powers(x, a):
+        step = lambda i, c: (c[0] * a, c[1] * a + c[0])
+        return lax.fori_loop(0, 3, step, (x, x + 1))
+
+    a = np.complex64(1 + 0.5j)
+    power, tangent = powers(x, a)
+    np.testing.assert_allclose(power, x * a**3, rtol=1e-5)
+    np.testing.assert_allclose(tangent, (x + 1) * a**3 + 3 * x * a**2, rtol=1e-5)

@@ -37,7 +37,7 @@ not_linear = """
     polygamma population_count random_unwrap random_wrap pow reduce_and reduce_max
     reduce_min reduce_or reduce_prod reduce_window_max reduce_window_min reduce_xor
     regularized_incomplete_beta rem round rsqrt scatter-max scatter-min shift_left
-    shift_right_arithmetic shift_right_logical sign sin sinh sort sqrt square
+    shift_right_arithmetic shift_right_logical sign sin sinh sort sqrt square trigamma
     stop_gradient tan tanh threefry2x32 top_k while xor zero zeta cholesky eig eigh
     geqrf hessenberg householder_product lu lu_pivots_to_permutation qr check
     io_callback pure_callback rng_bit_generator schur svd tridiagonal checkpointed_while

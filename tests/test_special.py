@@ -73,6 +73,17 @@ def test_a_special_function_is_arithmetic_in_one_kernel(name, dtype):
     np.testing.assert_allclose(found, wanted, 16 * info.eps, atol)
 
 
+@pytest.mark.chapter(23)
+def test_the_gradient_of_digamma_is_compiled():
+    x = np.concatenate([np.linspace(-20.3, 30, 999), [1e-3, 1e6, np.inf]]).astype("f4")
+    slope = mj.grad(lambda x: special.digamma(x).sum())
+    assert not mj.explain(slope, x).fallbacks
+    wanted = scipy.special.polygamma(1, x.astype(float))
+    np.testing.assert_allclose(mj.jit(slope)(x), wanted, rtol=2e-7)
+    at_poles = mj.jit(slope)(np.array([0.0, -0.0, -1, -7, -np.inf], "f4"))
+    assert np.array_equal(at_poles, [np.inf] * 5)
+
+
 @pytest.mark.parametrize("name", """digamma erf erfc erfinv expit gammaln i0e i1e logit
     ndtr entr log_ndtr ndtri spence""".split())  # fmt: skip
 def test_of_nan_comes_nan(name):

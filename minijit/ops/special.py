@@ -34,11 +34,16 @@ igamma_p, igammac_p = map(Primitive, ["igamma", "igammac"])
 bessel_i0e_p, bessel_i1e_p = map(Primitive, ["bessel_i0e", "bessel_i1e"])
 regularized_incomplete_beta_p = Primitive("regularized_incomplete_beta")
 zeta_p, polygamma_p = map(Primitive, ["zeta", "polygamma"])
+# polygamma(1, x), the derivative of digamma.
+trigamma_p = Primitive("trigamma")
 igamma_grad_a_p = Primitive("igamma_grad_a")
 random_gamma_grad_p = Primitive("random_gamma_grad")
 
 # Those that have a scalar form of their own, and those that SciPy alone computes.
-scalar = erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p, bessel_i0e_p, bessel_i1e_p
+scalar = (
+    *(erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p, trigamma_p),
+    *(bessel_i0e_p, bessel_i1e_p),
+)
 of_pairs = (
     *(igamma_p, igammac_p, igamma_grad_a_p, random_gamma_grad_p),
     *(zeta_p, polygamma_p),
@@ -190,6 +195,7 @@ eval_rules |= on_wide({random_gamma_grad_p: lambda a, x: -igamma_slope(a, x)})
 eval_rules |= on_wide({erf_p: special("erf"), erfc_p: special("erfc")})
 eval_rules |= on_wide({erf_inv_p: special("erfinv"), lgamma_p: lgamma_value})
 eval_rules |= on_wide({digamma_p: digamma_value, polygamma_p: polygamma_value})
+eval_rules |= on_wide({trigamma_p: lambda x: special("zeta")(2, x)})
 eval_rules |= on_wide({igamma_p: special("gammainc"), igammac_p: igammac_value})
 # SciPy says that i1e(-0.0) is 0.0.
 eval_rules |= on_wide({bessel_i0e_p: special("i0e")})
@@ -226,6 +232,7 @@ igamma_grad_a = of_a_and_x(igamma_grad_a_p, "The derivative of igamma(a, x) by a
 random_gamma_grad = of_two(
     random_gamma_grad_p, "How a sample x of gamma(a) moves with a, of (a, x)."
 )
+trigamma = of_one(trigamma_p, "The derivative of digamma, elementwise.")
 bessel_i0e = of_one(bessel_i0e_p, "e**-|x| times the Bessel function I0, elementwise.")
 bessel_i1e = of_one(bessel_i1e_p, "e**-|x| times the Bessel function I1, elementwise.")
 zeta: Binary = lax.documented(
@@ -252,7 +259,8 @@ linearize_rules |= linearize.elementwise({
         lambda y, x: lax.mul(math.sqrt(math.pi) / 2, lax.exp(elementary.square(y)))
     ],
     lgamma_p: [lambda y, x: digamma(x)],
-    digamma_p: [lambda y, x: polygamma(lax.full_like(x, 1), x)],
+    digamma_p: [lambda y, x: trigamma(x)],
+    trigamma_p: [lambda y, x: polygamma(lax.full_like(x, 2), x)],
     bessel_i0e_p: [
         lambda y, x: lax.sub(bessel_i1e(x), lax.mul(lax.sign(x), y))
     ],

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..ops import checks, cumulative, prng
+from ..ops import checks, cumulative, prng, special
 from ..trace.array import ShapedArray, shape_rules
 from ..trace.numpy_values import by_squaring
 from ..trace.primitives import monoids
@@ -162,6 +162,7 @@ rules |= rows(
     sign=sign_row,
     square=lambda w, out, x: w.same("multiply", x, x),
     stop_gradient=identity,
+    trigamma=written_out(lambda x: special.polygamma(lax.full_like(x, 1), x)),
 )
 
 

@@ -81,6 +81,25 @@ def digamma(x):
     return where((x <= 0.0) & x.apply("floor").is_(x), NAN, result)
 
 
+def trigamma(x):
+    """Reflection, then recurrence up to 10, and from there the asymptotic series.
+
+    Abramowitz and Stegun, 6.4.7, 6.4.6 and 6.4.12; infinite at the poles 0, -1, ...
+    """
+    negative = x < 0.0
+    z, total = where(negative, 1.0 - x, x), x.like(0.0)
+    for _ in range(10):
+        small = z < 10.0
+        total = where(small, total + 1.0 / (z * z), total)
+        z = where(small, z + 1.0, z)
+    w = 1.0 / (z * z)
+    terms = 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6
+    result = total + (1.0 / z + w / 2.0 + w / z * polynomial(w, *terms))
+    sine = ((x - x.apply("round_even")) * PI).apply("sin")
+    result = where(negative, PI * PI / (sine * sine) - result, result)
+    return where(x.is_(-INF), INF, result)
+
+
 # Giles, "Approximating the erfinv function" (2012), double precision, as in XLA:
 # one polynomial for each of three ranges of w = -log(1 - x^2), highest power first.
 CENTRAL64 = (
@@ -200,6 +219,7 @@ scalar_forms |= {
     "erfc": library("erfc"),
     "lgamma": library("lgamma"),
     "digamma": in_double(digamma),
+    "trigamma": in_double(trigamma),
     "bessel_i0e": in_double(lambda x: bessel(abs(x), 0)),
     "bessel_i1e": in_double(lambda x: copysign(bessel(abs(x), 1), x)),
     "erf_inv": erf_inv,

@@ -34,7 +34,8 @@ from .source_text import PRODUCT, SHIFT, SUM, Constants, Text
 # name -> the operation whose form it is.
 forms = {"divide": "div", "remainder": "rem", "round_away": "round"}
 same_names = "sign shift_left shift_right_logical shift_right_arithmetic"
-same_names += " rsqrt logistic logaddexp digamma erf_inv bessel_i0e bessel_i1e"
+same_names += " rsqrt logistic logaddexp digamma trigamma erf_inv"
+same_names += " bessel_i0e bessel_i1e"
 forms |= {name: name for name in same_names.split()}
 
 # name -> (dtype of the argument, of the result), if these are always the same: a 16-bit
@@ -241,6 +242,7 @@ def lgamma(x):
 
 
 functions |= named(erf, erfc, lgamma)
-rest_names = "rsqrt logistic erf erfc erf_inv lgamma digamma bessel_i0e bessel_i1e"
+rest_names = "rsqrt logistic erf erfc erf_inv lgamma digamma trigamma"
+rest_names += " bessel_i0e bessel_i1e"
 operations |= {name: call(name) for name in rest_names.split()}
 operations |= {"round": call("round_away")}

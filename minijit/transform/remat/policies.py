@@ -306,5 +306,6 @@ def operations(eqn):
 
 # What one element costs, in multiplications; 1 unless it stands here.
 cost_of_element = dict.fromkeys(("exp", "log", "sin", "cos", "pow", "logistic"), 10)
-cost_of_element |= dict.fromkeys(("tanh", "erf", "erf_inv", "lgamma", "digamma"), 15)
+cost_of_element |= dict.fromkeys(("tanh", "erf", "erf_inv", "lgamma"), 15)
+cost_of_element |= dict.fromkeys(("digamma", "trigamma"), 15)
 cost_of_element |= {"div": 4, "sqrt": 4, "rsqrt": 4, "sort": 20}
