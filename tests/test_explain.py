@@ -202,14 +202,15 @@ def test_its_forms(report):
     assert dot.count(" -> ") == sum(len(s.reads) + len(s.writes) for s in report.steps)
 
 
-def test_its_pictures(report):
+def test_its_pictures(report, monkeypatch):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
     from minijit.compile.report import pictures as explain_pictures
 
-    explain_pictures.measured |= {"copy": 1e10, "flops": 5e10}
+    monkeypatch.setattr(explain_pictures, "copy_rate", lambda: 1e10)
+    monkeypatch.setattr(explain_pictures, "flop_rate", lambda: 5e10)
     roof = report.plot("roofline")
     roof.canvas.draw()
     box = matplotlib.text.Text.get_window_extent  # of the words, without the line

@@ -324,17 +324,14 @@ def ways_of_running(f: Callable[..., Any], x: Any) -> dict[str, Any]:
     way that a recipe proposes for it."""
     import minijit as mj
     from minijit.compile.lower.walk import lower
-    from minijit.compile.schedule.choose import with_candidates
-    from minijit.compile.schedule.recipes import candidates
+    from minijit.compile.schedule.choose import ways_of, with_candidates
     from minijit.compile.simplify.folding import simplify
 
     program = lower(simplify(mj.make_jaxpr(f)(x)), "f")
     kernel, = program.kernels
-    found = {"as fused": program}
-    for way in candidates(kernel, frozenset(program.temps)):
-        found[way.recipe] = with_candidates(program, {kernel: way})
-    found.pop("distribute", None)  # a nest for each statement: of one it is the same
-    return found
+    ways = ways_of(program, kernel)
+    ways.pop("distribute", None)  # a nest for each statement: of one it is the same
+    return {name: with_candidates(program, {kernel: w}) for name, w in ways.items()}
 
 
 def clocked(program: Any, x: Any, out: Any, repeat: int = 40) -> float:

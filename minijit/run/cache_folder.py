@@ -181,20 +181,11 @@ def write_source(text):
     return keep("source", f"{short_name(text)}.py", text.encode())
 
 
-def kept(kind, key, end, make):
-    """Bytes that depend on a key only: of an earlier process, or new ones.
+def of_key(kind, key, end):
+    """The bytes that an earlier process, or this one, has kept for a key; or None.
 
     Args:
       kind: the folder; key: a text; end: of the file's name.
-      make: function without arguments: the bytes.
-    """
-    if (code := of_key(kind, key, end)) is None:
-        keep_of_key(kind, key, end, code := make())
-    return code
-
-
-def of_key(kind, key, end):
-    """The bytes that an earlier process, or this one, has kept for a key; or None.
 
     The file begins with a hash of the key and the rest: one that is damaged, or belongs
     to another key, counts for nothing.

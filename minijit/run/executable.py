@@ -25,7 +25,7 @@ class Executable:
 
     Attributes:
       program: the `Program`.
-      native: how it was loaded: False, or a name of `kernel_routes`.
+      native: how it was loaded: False, or a name of `loaders`.
       loaded: what `load` made of it.
       kernels: the names of the kernels it launches, in order, inner programs' included.
     """

@@ -23,7 +23,7 @@ def kernel_names(program, native):
     return tuple(names)
 
 
-# native -> what runs the kernels.
+# native -> what runs the kernels; others are called so themselves.
 kernel_routes = {False: "plain", True: "numba"}
 # native -> function of a kernel's statements, whose rules note what they decide; others
 # have that of the CPU, `arrange`.

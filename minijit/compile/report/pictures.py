@@ -6,6 +6,7 @@
 Backgrounds are transparent and the ink is grey: readable on white and on dark pages.
 """
 
+import functools
 import math
 import time
 from bisect import bisect_left
@@ -18,37 +19,32 @@ from .text import cut_to, size_text, sizes_text
 INK, STEP, INPUT, TEMP, SLOW = "#7a7a7a", "#2b8f9a", "#3d7ebf", "#3f8f5b", "#d1495b"
 # Bytes of the arrays that are copied to measure this machine: more than its caches.
 COPIED = 1 << 26
-measured: dict = {}
 
 
+@functools.cache
 def copy_rate():
     """Bytes a second that a copy of a large array reads and writes, measured once."""
-    if "copy" not in measured:
-        source = np.ones(COPIED // 8)
-        target = np.empty_like(source)
-        seconds = quickest(lambda: np.copyto(target, source))
-        measured["copy"] = 2 * source.nbytes / seconds
-    return measured["copy"]
+    source = np.ones(COPIED // 8)
+    target = np.empty_like(source)
+    return 2 * source.nbytes / quickest(lambda: np.copyto(target, source))
 
 
+@functools.cache
 def flop_rate():
     """Operations a second of a core in products of matrices, measured once.
 
     They are so small that a BLAS leaves each to one core, as a copy is: where it waits
     for a second core that is busy, it takes a hundred times as long.
     """
-    if "flops" not in measured:
-        a = np.ones((64, 64, 64), np.float32)
-        target = np.empty_like(a)
-        seconds = quickest(lambda: np.matmul(a, a, out=target))
-        measured["flops"] = 2 * 64**4 / seconds
-    return measured["flops"]
+    a = np.ones((64, 64, 64), np.float32)
+    target = np.empty_like(a)
+    return 2 * 64**4 / quickest(lambda: np.matmul(a, a, out=target))
 
 
-def quickest(run, times=5, seconds=0.2):
+def quickest(run):
     """Seconds of the quickest of some runs: the others were disturbed."""
-    found, end = [], time.perf_counter() + seconds
-    while len(found) < times or time.perf_counter() < end:
+    found, end = [], time.perf_counter() + 0.2
+    while len(found) < 5 or time.perf_counter() < end:
         begin = time.perf_counter()
         run()
         found.append(time.perf_counter() - begin)

@@ -77,14 +77,13 @@ class Loops:
     def ways(self):
         """{name: price in nanoseconds} of what `take` takes."""
         ways = ways_of(self.program, self.kernel)
-        own = {AS_FUSED: price_of(self.program, self.machine)}
-        return own | prices_of(self.program, self.kernel, ways, self.machine)
+        return prices_of(self.program, self.kernel, ways, self.machine)
 
     @property
     def price(self):
         """What they cost on the machine in force, in nanoseconds."""
-        chosen = {self.kernel: self.candidate} if self.candidate else {}
-        return price_of(with_candidates(self.program, chosen), self.machine)
+        there = with_candidates(self.program, {self.kernel: self.candidate})
+        return price_of(there, self.machine)
 
     def __str__(self):
         if self.nests is not None:

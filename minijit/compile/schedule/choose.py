@@ -70,7 +70,6 @@ def chosen_for(program, machine):
         chosen = {p.body[0]: chooser(p, *p.body, machine) for p in each}
     else:
         chosen = choices(each, machine)
-    chosen = {kernel: found for kernel, found in chosen.items() if found}
     program, calls = with_candidates(program, chosen), {}
     for call in program.calls:
         programs = call.attrs.get("programs", ())
@@ -274,11 +273,10 @@ def taken(rule, kernel, candidate, nanoseconds):
 
 
 def prices_of(program, kernel, ways, machine):
-    """{name: ns} of all ways but the kernel's own."""
+    """{name: ns} of all ways."""
     return {
         name: price_of(with_candidates(program, {kernel: candidate}), machine)
         for name, candidate in ways.items()
-        if candidate
     }
 
 
@@ -306,7 +304,7 @@ winners = {"kept": lambda program, machine: None}
 
 def ways_text(program, kernel, ways):
     """All ways to run a program's only kernel, as text."""
-    each = (with_candidates(program, {kernel: c} if c else {}) for c in ways.values())
+    each = (with_candidates(program, {kernel: c}) for c in ways.values())
     return "\n".join(map(plain_text, each))
 
 
@@ -346,15 +344,14 @@ def touched(step):
 
 
 def with_candidates(program, chosen):
-    """A program with `Candidate`s in the place of kernels."""
-    if not chosen:
+    """A program with `Candidate`s in the place of kernels; with None one stays."""
+    if not any(chosen.values()):
         return program
     body, temps = [], list(program.temps)
     for step in program.body:
-        if step not in chosen:
+        if not (candidate := chosen.get(step)):
             body.append(step)
             continue
-        candidate = chosen[step]
         for n, stmts in enumerate(candidate.bodies):
             name = f"{step.name}_{n}" if n else step.name
             body.append(Kernel(name, stmts, step.eqns))

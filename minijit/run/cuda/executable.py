@@ -35,7 +35,7 @@ from ..calls.dispatch import (
 from ..device.grid_totals import on_grid
 from ..executable import Executable
 from ..loading import load, loaders, own_rewrites, programs, rewritten
-from ..reports import heading_of, kernel_names, kernel_routes, kernel_rules
+from ..reports import heading_of, kernel_names, kernel_rules
 from ..values import to_array, unboxed
 from .arrays import CudaArray, DeviceMemory, upload
 from .driver import cuda_driver, in_use
@@ -149,7 +149,6 @@ class GraphProgram(CudaProgram):
 
 loaders |= {"cuda": GraphProgram}
 own_rewrites |= {"cuda": device_rewrites}
-kernel_routes |= {"cuda": "cuda"}
 kernel_rules |= {"cuda": on_grid}
 
 

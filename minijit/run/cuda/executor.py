@@ -66,7 +66,7 @@ class CudaProgram(LLVMProgram):
         self.kernels = tuple(kernels.values())
         self.names = [first.name for first, _ in launched.values()]
         functions = {k.name: partial(launchers[native], k) for k in self.kernels}
-        self.run = self.driver(program, native, launched, functions, native)
+        self.run = self.driver(program, native, launched, functions)
 
     @property
     def texts(self):
@@ -89,8 +89,8 @@ class CudaProgram(LLVMProgram):
         return SimpleNamespace(text=text, kernels=texts)
 
 
-routes = {"cuda-lockstep": "lockstep", "numba-cuda": "numba-cuda"}
-kernel_routes |= routes
+routes = "cuda-lockstep", "numba-cuda"
+kernel_routes |= {"cuda-lockstep": "lockstep"}
 loaders |= dict.fromkeys(routes, CudaProgram)
 driver_printers |= dict.fromkeys(routes, DriverPrinter)
 kernel_rules |= dict.fromkeys(routes, on_grid)

@@ -3,7 +3,7 @@
 A file is named after all that it depends on.
 """
 
-from .. import cache_folder
+from ..cache_folder import keep_of_key, of_key
 from ..report.environment import version_of
 
 # The packages on which the code depends.
@@ -17,7 +17,10 @@ def kept(kind, key, make):
       kind: the end of the file's name; key: all that they depend on but the makers.
     """
     versions = [(name, version_of(name)) for name in MAKERS.split()]
-    return cache_folder.kept("cuda", repr((kind, versions, key)), kind, make)
+    key = repr((kind, versions, key))
+    if (code := of_key("cuda", key, kind)) is None:
+        keep_of_key("cuda", key, kind, code := make())
+    return code
 
 
 def ptx_of(kernel, capability):

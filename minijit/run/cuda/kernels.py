@@ -116,7 +116,7 @@ class BlockBuilder(RegionBuilder):
 
 def launch_of_region(region):
     """One block for a region's statements: -> `Launch`."""
-    body = flattened(region_in_pairs(region).body)
+    body = flattened(region_in_pairs(region).body, {})
     inner = [s.axis for s in statements(body) if isinstance(s, For)]
     wide = [a.bounds[1] + 1 for a in inner if a.kind in ("thread", "reduce")]
     threads = min(MOST_THREADS, warps_of(max(wide, default=1)))

@@ -101,13 +101,12 @@ def flat(buffer):
     return Flat(buffer.name, (size,), buffer.dtype, (), buffer.space, buffer)
 
 
-def flattened(body, made=None):
+def flattened(body, made):
     """Statements in which each array has one axis: addresses are what is computed.
 
     Args:
       made: {buffer: its `Flat`}, to be used and extended.
     """
-    made = {} if made is None else made
     plain = lambda buffer: made.setdefault(buffer, flat(buffer))
     known: dict = {}
 

@@ -22,7 +22,6 @@ from ..executable import Executable
 from ..loading import loaders, rewritten, routines
 from ..python.source import driver_printers, print_imports, print_program
 from ..python.source_text import Constants, SourceWriter
-from ..reports import kernel_routes
 from .kernels import functions_of, module_text, recent, texts_of
 
 
@@ -56,14 +55,14 @@ class LLVMProgram:
         self.run = self.driver(program, native, launched, made)
 
     @staticmethod
-    def driver(program, native, launched, functions, route="llvm"):
+    def driver(program, native, launched, functions):
         """The function that runs kernels and calls in order, printed and executed.
 
         Args:
           launched: {kernel: (what has its name, its `KernelText`)}.
-          functions: {name: the compiled kernel}; route: whose driver it is.
+          functions: {name: the compiled kernel}.
         """
-        printer = driver_printers.get(route) or driver_printers["python"]
+        printer = driver_printers.get(native) or driver_printers["python"]
         driver = printer(program, launched, Constants(), SourceWriter())
         driver.print()
         text = driver.writer.text()
@@ -92,7 +91,6 @@ class LLVMProgram:
 
 
 loaders |= {"llvm": LLVMProgram}
-kernel_routes |= {"llvm": "llvm"}
 cache_clearers.append(recent.clear)
 
 

@@ -171,7 +171,7 @@ def strip_of(walker, loop, steps):
         return count, False
     # What is stored here is loaded soon: a processor waits for a load that reaches
     # over two stores, as that of a last strip does.  In a long loop that store is done.
-    around = loops_around(walker)
+    around = {e for e in walker.values if type(e) is Axis}
     places = ((s.buffer.space, free_axes(s.index)) for s in steps.stores)
     soon = not steps.again
     soon = soon or any(space == "cache" or around - free for space, free in places)
@@ -206,11 +206,6 @@ def up_to(extent, count):
 def shortest(steps):
     """How many steps a strip has at least, unless the loop has no more."""
     return (ACCUMULATED if steps.totals else vector_bytes()) // steps.size
-
-
-def loops_around(walker):
-    """The axes of the loops around the one that is written."""
-    return {e for e in walker.values if type(e) is Axis}
 
 
 def is_plain(stmt):
@@ -514,13 +509,9 @@ def join(walker, lanes, total):
         while n > 1:
             n //= 2
             halves = (range(n), range(n, 2 * n))
-            order = (", ".join(f"i32 {k}" for k in half) for half in halves)
-            vector = f"<{2 * n} x {kind}>"
-            value = both(WithinKernel(writer, n), *[
-                writer.do(f"shufflevector {vector} {value}, {vector} poison, "
-                          f"<{n} x i32> <{half}>")
-                for half in order
-            ])  # fmt: skip
+            values = [blocks.shuffled(writer, kind, 2 * n, value, "poison", half)
+                      for half in halves]  # fmt: skip
+            value = both(WithinKernel(writer, n), *values)
         value = writer.do(f"extractelement <1 x {kind}> {value}, i32 0")
         writer.set(slot, both(writer, writer.get(slot), value))
 

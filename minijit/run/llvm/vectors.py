@@ -37,6 +37,7 @@ from ..emit import Walker, walkers
 from . import extremes
 from .blocks import as_it_is, bits_of, exchanged, joined, shuffled, spread
 from .functions import function_name, key_of, typed_text
+from .instructions import instructions
 from .lanes import LaneWriter, has_rare_branch, lanes_of
 from .target import level_of_target, vector_bytes
 from .types import memory_type, register_type
@@ -239,7 +240,9 @@ class WithinKernel(LaneWriter):
             return super().call(key, values)
         self.used[key] = None
         *kinds, own = map(register_type, (*key[1], key[-1]))
-        pieces = [self.pieces(*pair, n) for pair in zip(kinds, values, strict=True)]
+        starts = range(0, self.lanes, n)
+        pieces = [[self.part(vector, kind, k, n) for k in starts]
+                  for kind, vector in zip(kinds, values, strict=True)]  # fmt: skip
         vectors = [f"<{n} x {kind}>" for kind in kinds]
         head = f"call <{n} x {own}> @{function_name(key)}_v{n}"
         found = [
@@ -248,13 +251,12 @@ class WithinKernel(LaneWriter):
         ]
         return joined(self, found, own, n)
 
-    def pieces(self, kind, vector, n):
-        """A vector as vectors of n numbers."""
+    def part(self, vector, kind, start, n):
+        """n of a vector's numbers, from one on."""
         if n == self.lanes:
-            return [vector]
-        starts = range(0, self.lanes, n)
-        orders = (range(k, k + n) for k in starts)
-        return [shuffled(self, kind, self.lanes, vector, "poison", o) for o in orders]
+            return vector
+        order = range(start, start + n)
+        return shuffled(self, kind, self.lanes, vector, "poison", order)
 
 
 def has_choice(expr):
@@ -378,12 +380,8 @@ class Lanes(Walker):
 
     def value(self, expr):
         """The vector of an expression's values; of what lanes share, one for all."""
-        if expr in self.values:
-            return self.values[expr]
-        if isinstance(expr, Const):
-            return self.emitter.const(expr)
-        if expr in self.cells:
-            return self.emitter.get(self.cells[expr][0])
+        if expr in self.values or expr in self.cells or isinstance(expr, Const):
+            return super().value(expr)
         if self.axis not in expr.free:
             return self.spread(expr)
         if expr is self.axis:
@@ -532,14 +530,15 @@ class Lanes(Walker):
           streams: whether past the caches; chosen: whether some of it is what is there.
         """
         value, note = self.as_memory(buffer, value), self.note(buffer)
-        value = self.part(value, memory_type(buffer.dtype), 0, self.own)
-        kind = f"<{self.own} x {memory_type(buffer.dtype)}>"
+        kind = memory_type(buffer.dtype)
+        value = self.emitter.part(value, kind, 0, self.own)
         if streams:
             past = self.writer.note("!{i32 1}")
             note = f", align {ALIGNED}{self.writer.alias(buffer)}, !nontemporal {past}"
         if chosen:
             self.writer.line(NOTHING)
-        self.writer.line(f"store {kind} {value}, ptr {where}{note}")
+        vector = f"<{self.own} x {kind}> {value}"
+        self.writer.line(f"store {vector}, ptr {where}{note}")
 
     def streams(self, stmt):
         """Whether a vector goes to memory past the caches: a whole one, from a panel.
@@ -658,26 +657,19 @@ class Lanes(Walker):
                 n, wide = in_register(kind, self.count), []
                 turning = Turning(self.writer, kind, size, n)
                 for k in range(0, self.count, n):
-                    part = [self.part(vector, kind, k, n) for vector in vectors]
+                    part = [self.emitter.part(v, kind, k, n) for v in vectors]
                     wide += turning.rows(part)
                 places = self.parts(first, size, n)
             else:
                 n, square = size, exchanged(self.writer, vectors, kind, self.count)
                 wide = [
-                    self.part(square[lane % n], kind, lane - lane % n, n)
+                    self.emitter.part(square[lane % n], kind, lane - lane % n, n)
                     for lane in range(self.count)
                 ]
                 places = self.addresses(first)
             for where, part in zip(places, wide, strict=True):
                 note = self.note(buffer)
                 self.writer.line(f"store <{n} x {kind}> {part}, ptr {where}{note}")
-
-    def part(self, vector, kind, start, n):
-        """n of a vector's numbers, from one on."""
-        if n == self.count:
-            return vector
-        order = range(start, start + n)
-        return shuffled(self.writer, kind, self.count, vector, "poison", order)
 
 
 def in_register(kind, n):
@@ -760,10 +752,8 @@ def step(lanes, stmt):
     is_product = isinstance(body, Op) and body.name == "mul"
     known = body in lanes.values or total.dtype.kind != "f"
     if total.op == "add" and is_product and not known:
-        vector = lanes.emitter.type(total.dtype)
         values = [*map(lanes.value, body.args), lanes.emitter.get(cell)]
-        name = f"llvm.fmuladd.v{lanes.count}f{8 * total.dtype.itemsize}"
-        value = lanes.emitter.invoke(name, vector, *((vector, v) for v in values))
+        value = instructions["muladd"](lanes.emitter, "muladd", total, values)
     else:
         new, = combine(total.op, (total,), total.bodies)
         value = lanes.value(new)

@@ -61,11 +61,6 @@ def jitted(fun, static_argnums=None, static_argnames=None):
     return fun
 
 
-def is_array(owner):
-    """Whether a slot of an arena is an array's, and not another program's arena."""
-    return isinstance(owner, Buffer)
-
-
 def report_of(compiled):
     """The `Report` of a `Compiled`."""
     executable = compiled.executable
@@ -123,7 +118,9 @@ class Reporting:
         for buffer in {*made.inputs} & {*made.outputs}:
             self.roles[renamed[buffer]] = "donated"
         plan = plan_of(made)
-        offsets = {s.owner.name: s.offset for s in plan.slots if is_array(s.owner)}
+        # Other slots of an arena are the arenas of other programs.
+        slots = (s for s in plan.slots if isinstance(s.owner, Buffer))
+        offsets = {s.owner.name: s.offset for s in slots}
         lives: dict = {}
         for n, step in enumerate(self.steps):
             for use in (*step.reads, *step.writes):
@@ -147,14 +144,12 @@ class Reporting:
           prefix: of the names of its kernels and arrays.
         """
         self.runs += 1
-        within = program, self.runs
         made = load(program, self.native)
         roles = {b: "constant" for b, _ in made.constants}
         if not prefix:
             roles |= dict.fromkeys(program.outputs, "result")
         self.fallbacks |= dict(program.fallbacks)
         self.decisions += rewritten(program, self.native).decisions
-        constants = dict(made.constants)
 
         def place(buffer):
             if buffer not in places:
@@ -164,23 +159,24 @@ class Reporting:
                     self.roles[places[buffer]] = role
             return places[buffer]
 
+        add = functools.partial(self.add, program, self.runs, made.constants, place)
         names = iter(made.names)
         # What the CPU runs for a device has no text for that.
         texts = dict.fromkeys(made.names, "")
         texts |= {k.name: k.text for k in made.source.kernels}
         for stmt in made.body:
             if isinstance(stmt, Kernel):
-                name, route = next(names), kernel_routes[self.native]
-                given = within, stmt, constants, place, route, None
+                name, route = next(names), kernel_routes.get(self.native, self.native)
                 with config.override("fusion", program.settings):
-                    self.add(prefix + name, *given, lambda name=name: texts[name])
+                    source = lambda name=name: texts[name]
+                    add(prefix + name, stmt, route, source=source)
                     if not isinstance(stmt, Region):
                         rules = kernel_rules.get(self.native, arrange)
                         self.decisions += decisions_about(stmt, rules)
             elif called(stmt):
                 self.inner(stmt, place, prefix)
             else:
-                self.call(within, stmt, constants, place, prefix)
+                self.call(add, stmt, prefix)
 
     def inner(self, call, place, prefix):
         """The steps of a program that is called: its arguments are the caller's."""
@@ -192,17 +188,17 @@ class Reporting:
         places = {own: place(view.buffer) for own, view in pairs}
         self.program(program, places, f"{prefix}{program.name}/")
 
-    def call(self, within, call, constants, place, prefix):
+    def call(self, add, call, prefix):
         """A routine, or a primitive that runs uncompiled."""
         name = str(call.attrs.get("primitive", call.routine))
         routes = call_routes.get(call.routine, ("plain", "numba"))
-        given = constants, place, routes[bool(self.native)], self.fallbacks.get(name)
-        self.add(prefix + name, within, call, *given)
+        route, reason = routes[bool(self.native)], self.fallbacks.get(name)
+        add(prefix + name, call, route, reason)
 
     def add(
-        self, name, within, stmt, constants, place, route, reason=None, source=str
+        self, program, run, constants, place, name, stmt, route, reason=None, source=str
     ):  # fmt: skip
-        found = traffic_of(stmt, constants.items())
+        found = traffic_of(stmt, constants)
         reads, writes = (
             tuple(replace(use, buffer=place(use.buffer)) for use in uses)
             for uses in (found.reads, found.writes)
@@ -213,9 +209,9 @@ class Reporting:
         before = sum(step.name.partition("#")[0] == name for step in self.steps)
         name = f"{name}#{before + 1}" if before else name
         step = Step(
-            name=name, stmt=stmt, program=within[0], run=within[1], eqns=stmt.eqns,
+            name=name, stmt=stmt, program=program, run=run, eqns=stmt.eqns,
             reads=reads, writes=writes, flops=found.flops, route=route, reason=reason,
-            source=source, threads=kernel_threads.get(route, one_thread)(stmt),
+            source=source, threads=kernel_threads.get(route, lambda stmt: 1)(stmt),
         )  # fmt: skip
         self.steps.append(step)
 
@@ -227,10 +223,6 @@ class Reporting:
             role = "tape" if role == "temporary" else role
             self.roles[self.tapes[buffer]] = role
         return self.tapes[buffer]
-
-
-def one_thread(stmt):
-    return 1
 
 
 calls.explain_calls("minijit", globals(), ["explain"])

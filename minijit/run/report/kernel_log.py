@@ -27,7 +27,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -394,21 +394,12 @@ def clocked(function, took):
     return run
 
 
-class Clocked:
-    """NumPy, with a clock around products of matrices."""
-
-    def __init__(self, took):
-        self.matmul = clocked(np.matmul, took)
-
-    def __getattr__(self, name):
-        return getattr(np, name)
-
-
 def with_clocks(program, native, took):
     """A program's driver, in which the names of kernels and calls are clocked."""
     made = load(program, native)
     driver = inspect.unwrap(made.run)
-    namespace = {**driver.__globals__, "np": Clocked(took)}
+    numpy = SimpleNamespace(**vars(np) | {"matmul": clocked(np.matmul, took)})
+    namespace = {**driver.__globals__, "np": numpy}
     products = [name for name in namespace if name.startswith("product_")]
     for name in dict.fromkeys((*made.names, *products)):
         namespace[name] = clocked(namespace[name], took)

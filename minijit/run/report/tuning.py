@@ -18,8 +18,7 @@ from typing import Any
 
 from ...compile.loops.statements import Kernel
 from ...compile.schedule.choose import (
-    AS_FUSED, Choosing, by_themselves, choice, is_sound, price_of, prices_of, ways_of,
-    ways_text,
+    AS_FUSED, Choosing, by_themselves, choice, is_sound, prices_of, ways_of, ways_text,
 )
 from ...compile.schedule.machine import Machine
 from ...trace.base.config import config, jit_is_disabled
@@ -361,7 +360,6 @@ class Tuning:
         (alone, kernel), ways = self.alone[key], self.ways[key]
         with config.override("fusion", alone.settings):
             prices = prices_of(alone, kernel, ways, self.machine)
-            prices[AS_FUSED] = price_of(alone, self.machine)
         order = sorted((name for name in ways if name != made), key=prices.get)
         sound = (n for n in order if not ways[n] or is_sound(alone, kernel, ways[n]))
         return [name for name, _ in zip(sound, range(WAYS), strict=False)]
