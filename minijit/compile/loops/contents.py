@@ -46,6 +46,11 @@ def stores_in(body):
     return [*stores(tuple(body))]
 
 
+def axes_in(body):
+    """The axes of the loops among some statements and all those inside them."""
+    return [stmt.axis for stmt in statements(body) if isinstance(stmt, For)]
+
+
 def in_loops(body, axes=()):
     """Pairs (statement, the axes of the loops around it) of all, and those inside."""
     for stmt in body:

@@ -4,12 +4,12 @@
       y[i] = a[i] * 2 if i < 100 else b[i]
 """
 
-from ..loops.contents import loads_within, stored_in, totals_in
+from ..loops.contents import axes_in, loads_within, stored_in, totals_in
 from ..loops.expressions import Const, Load, Op, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.index_rules import ONE, known, linear, within
 from ..loops.scalars import BOOL, INDEX, is_half, wide_dtype
-from ..loops.statements import For, expressions, statements
+from ..loops.statements import expressions
 from ..numbers.scalar_forms import scalar_form
 from .machine import Machine
 from .nests import steps_of
@@ -103,7 +103,7 @@ def open_cut(axis, body):
     if not (functions or gathered) or not saves:
         return [], ()
     inside = {a for e in totals_in(body) for a in e.axes}
-    inside.update(s.axis for s in statements(body) if isinstance(s, For))
+    inside.update(axes_in(body))
     stored = stored_in(body)
     for compared, below, limit, more in changes(axis, roots):
         if known(limit) is None and is_given(limit, inside, stored):

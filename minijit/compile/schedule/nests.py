@@ -13,7 +13,8 @@ import math
 from collections import Counter
 
 from ..loops.contents import (
-    loads_of, loads_within, only_sets, perfect, stores_in, totals_in, totals_within,
+    axes_in, loads_of, loads_within, only_sets, perfect, stores_in, totals_in,
+    totals_within,
 )
 from ..loops.expressions import Axis, Const, Expr, Op, Reduce, as_index, op, shorter
 from ..loops.graphs import free_axes, postorder, recalled, substitute
@@ -185,7 +186,7 @@ def rows_of_memory(axes, body):
     """
     stores = stores_in(body)
     loads = loads_of(stores)
-    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    loops = axes_in(body)
     values = postorder([s.value for s in stores], skip=loads)
     loops += (a for e in values if type(e) is Reduce for a in e.axes)
     asked = free_axes([a.extent for a in loops if isinstance(a.extent, Expr)])

@@ -34,16 +34,14 @@ from ...trace.numpy_values import highest
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.contents import (
-    loads_within, stored_in, stores_in, totals_in, totals_within,
+    axes_in, loads_within, stored_in, stores_in, totals_in, totals_within,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.index_rules import within
 from ..loops.reductions import start_values
 from ..loops.scalars import BOOL, INDEX
-from ..loops.statements import (
-    For, Store, changed, expressions, nested, replaced, statements,
-)
+from ..loops.statements import For, Store, changed, expressions, nested, replaced
 from ..lower.choices import MOST_RANGES
 from ..pipeline import arrangements
 from ..settings import config
@@ -168,7 +166,7 @@ def functions_aside(loop):
     That is where each step goes on from the one before, or stores at a place that an
     array says.
     """
-    if [s for s in statements([loop]) if isinstance(s, For)] != [loop]:
+    if not isinstance(loop, For) or axes_in(loop.body):
         return None
     axis, stores = loop.axis, stores_in(loop.body)
     few = config.fusion.fewest_totals
@@ -296,7 +294,7 @@ def ranges(loop, outermost):
     axis, settings = loop.axis, config.fusion
     if not axis.is_plain:
         return [loop]
-    inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
+    inner = axes_in(loop.body)
     if not all(isinstance(a.extent, int) for a in inner):
         return [loop]
     cuts, answers = cut_points(axis, loop.body)
@@ -358,8 +356,7 @@ def cut_at(cuts, loop, answers=()):
     Args:
       answers: of each range {expression: what it is there}, if they are told.
     """
-    axis, result = loop.axis, []
-    inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
+    axis, result, inner = loop.axis, [], axes_in(loop.body)
     answers = answers or [{}] * (len(cuts) + 1)
     ranges = zip([0, *cuts], [*cuts, axis.extent], answers, strict=True)
     for start, end, known in ranges:

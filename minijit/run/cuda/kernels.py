@@ -11,7 +11,8 @@ import functools
 from dataclasses import dataclass, field, replace
 
 from ...compile.control.regions import RegionBuilder
-from ...compile.loops.statements import For, Region, statements
+from ...compile.loops.contents import axes_in
+from ...compile.loops.statements import Region
 from ...compile.memory.complex_pairs import origin_of, region_in_pairs
 from ..device import block_totals as block_totals
 from ..device.cuda_llvm import module_of, ptx_of
@@ -117,7 +118,6 @@ class BlockBuilder(RegionBuilder):
 def launch_of_region(region):
     """One block for a region's statements: -> `Launch`."""
     body = flattened(region_in_pairs(region).body, {})
-    inner = [s.axis for s in statements(body) if isinstance(s, For)]
-    wide = [a.bounds[1] + 1 for a in inner if a.kind in ("thread", "reduce")]
+    wide = [a.bounds[1] + 1 for a in axes_in(body) if a.kind in ("thread", "reduce")]
     threads = min(MOST_THREADS, warps_of(max(wide, default=1)))
     return Launch((Part((), True, body),), (1, 1, 1), threads)

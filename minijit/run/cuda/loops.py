@@ -16,11 +16,10 @@ from ...compile.control.obstacles import kind_of
 from ...compile.control.watching import work_of
 from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
+from ...compile.loops.contents import axes_in
 from ...compile.loops.expressions import Axis, Const, Load, as_index, op
 from ...compile.loops.scalars import BOOL, INDEX
-from ...compile.loops.statements import (
-    Call, For, Kernel, Program, Store, nested, statements,
-)
+from ...compile.loops.statements import Call, Kernel, Program, Store, nested
 from ...compile.memory.overwriting import written_by
 from ...compile.settings import config
 from ...trace.jaxprs.memory import memoised
@@ -393,14 +392,10 @@ def in_one_block(call):
     single = Program("loop", *map(distinct, sides), (), (), (call,))
     program = with_regions(single, BlockBuilder)
     region, = program.kernels
-    whole = not counted_on_device(region) and not obstacle(region)
+    # The device would count steps of which only a run knows how many there are.
+    known = all(isinstance(axis.extent, int) for axis in axes_in(region.body))
+    whole = known and not obstacle(region)
     return program if whole else None
-
-
-def counted_on_device(region):
-    """Whether only a run knows how many steps a `For` has."""
-    loops = (s for s in statements(region.body) if isinstance(s, For))
-    return any(not isinstance(s.axis.extent, int) for s in loops)
 
 
 def distinct(buffers):

@@ -24,11 +24,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ...compile.decisions import loop_rules, noted
-from ...compile.loops.contents import loads_of, stored_in, totals_in
+from ...compile.loops.contents import (
+    axes_in, loads_of, stored_in, stores_in, totals_in,
+)
 from ...compile.loops.expressions import Load
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import For, If, Store, nested, replaced, statements
+from ...compile.loops.statements import For, If, nested, replaced
 from ...compile.pipeline import nest_forms, part_forms
 from ...compile.schedule.independence import independent
 from ...compile.schedule.nests import bytes_of, count_of, joined, runs_along
@@ -93,15 +95,14 @@ class Launch:
 
 def inner_axes(body):
     """The axes within statements that the threads of a block could share."""
-    loops = [s.axis for s in statements(body) if isinstance(s, For)]
-    axes = [*loops, *(a for total in totals_in(body) for a in total.axes)]
+    axes = [*axes_in(body), *(a for total in totals_in(body) for a in total.axes)]
     return [a for a in dict.fromkeys(axes) if a.kind in ("loop", "reduce")]
 
 
 def widest(body):
     """How many steps the longest loop or total within statements has."""
-    loops = [s.axis.bounds[1] + 1 for s in statements(body) if isinstance(s, For)
-             and s.axis.kind in ("loop", "thread")]
+    axes = (a for a in axes_in(body) if a.kind in ("loop", "thread"))
+    loops = (a.bounds[1] + 1 for a in axes)
     return max([*loops, *map(widest_total, totals_in(body))], default=1)
 
 
@@ -173,7 +174,7 @@ def part_of(stmt):
     outer = best_last(outer, body)
     # A total that all steps want: only one block can compute it once.
     by_block = bool(axes and not outer) or goes_by_block(outer, body)
-    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    loops = axes_in(body)
     if count_of(outer) == 1 and not by_block and loops:
         noted("in order", steps=max(a.bounds[1] + 1 for a in loops))
     return bind(outer, by_block, body)
@@ -206,8 +207,7 @@ def apart(loop, common=False):
     Args:
       common: whether steps have in common what is in the cache; else each has its own.
     """
-    stores = [s for s in statements((loop,)) if isinstance(s, Store)]
-    told = {s.buffer for s in stores if promised(s, loop.axis)}
+    told = {s.buffer for s in stores_in((loop,)) if promised(s, loop.axis)}
     told -= loaded_buffers((loop,))
     own = told if common else {*told, *local_buffers((loop,))}
     return loop.axis.is_plain and independent(loop.axis, loop.body, own, again=True)
@@ -246,9 +246,8 @@ def votes_of(body):
 
     What is the kernel's own does not count.
     """
-    found = [s for s in statements(body) if isinstance(s, Store)]
     votes = Counter()
-    for access in (*found, *loads_of(body)):
+    for access in (*stores_in(body), *loads_of(body)):
         if access.buffer.space != "cache":
             votes[runs_along(access)] += bytes_of(access)
     return votes

@@ -19,12 +19,12 @@ from dataclasses import replace
 from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.contents import (
-    loads_of, loads_within, stored_in, stores_in, totals_in,
+    axes_in, loads_of, loads_within, stored_in, stores_in, totals_in,
 )
 from ...compile.loops.expressions import Axis, Load, Reduce
 from ...compile.loops.graphs import substitute
 from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import For, Store, nested, replaced, statements
+from ...compile.loops.statements import For, Store, nested, replaced
 from ...compile.pipeline import part_forms
 from ...compile.schedule.nests import count_of, joined, nest_of
 from ...compile.settings import config
@@ -113,7 +113,7 @@ def rows_of(body):
     """{(buffer, index, axis in it): {axis: load}}: what is read along single axes that
     threads share."""
     stored = stored_in(body)
-    loops = {s.axis for s in statements(body) if isinstance(s, For)}
+    loops = {*axes_in(body)}
     loops.update(a for e in totals_in(body) for a in e.axes)
     steps: dict = {}
     found: dict = {}
@@ -134,7 +134,7 @@ def rows_of(body):
 def totals_of_one_axis(body):
     """Statements of a block whose totals over several axes are over one: neighbouring
     threads then have neighbouring steps."""
-    loops = {s.axis for s in statements(body) if isinstance(s, For)}
+    loops = {*axes_in(body)}
     new: dict = {}
 
     def one(total):

@@ -28,7 +28,7 @@ from ...compile.loops.statements import (
     For, Kernel, Store, nested, on_buffers, replaced,
 )
 from ...compile.pipeline import kernel_forms
-from ...compile.schedule.nests import count_of, digits, joined, nest_of
+from ...compile.schedule.nests import count_of, digits, joined, nest_of, steps_of_block
 from ...compile.schedule.shared_loops import after_loop, shares_of
 from ...compile.settings import config
 from .grid import launch_of, part_of
@@ -140,8 +140,7 @@ def columns_part(stmt, axes, steps):
 def one_part(total, part, length, steps):
     """The total over one part of all steps, counted together."""
     first = op("mul", part, as_index(length))
-    left = op("min", as_index(length), op("sub", as_index(steps), first))
-    axis = Axis(length if steps % length == 0 else left, "reduce")
+    axis = Axis(steps_of_block(first, length, steps), "reduce")
     places = digits(op("add", first, axis), total.axes)
     return Reduce(total.op, (axis,), tuple(substitute(total.bodies, places.get)))
 

@@ -17,8 +17,8 @@ where an array says stays without vectors: to take each number's place out of a 
 takes three times as long as the loop.
 """
 
-from ...compile.loops.contents import loads_within, stores_in
-from ...compile.loops.statements import For, Step, statements
+from ...compile.loops.contents import axes_in, loads_within, stores_in
+from ...compile.loops.statements import Step
 from .target import vector_bytes
 
 # Loops of fewer steps are written out: they have no whole vector of floats in them.
@@ -78,7 +78,7 @@ class Notes:
 
 def is_kept(loop):
     """Whether a loop stays one: it has more than a few steps, or one inside it does."""
-    inside = (s.axis.extent for s in statements([loop]) if isinstance(s, For))
+    inside = (axis.extent for axis in axes_in([loop]))
     return not all(isinstance(n, int) and n < FEWEST_STEPS for n in inside)
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from ...compile.control.region_functions import buffers_in
 from ...compile.loops.buffers import Buffer
+from ...compile.loops.contents import stores_in
 from ...compile.loops.kernel_buffers import buffer_names, touched
 from ...compile.loops.statements import Region, Store, Swap, statements
 from ...compile.memory.complex_pairs import origin_of, region_in_pairs
@@ -212,7 +213,7 @@ def small_arrays(body):
 
     They are on the stack meanwhile: those whose steps run at once are registers then.
     """
-    found = {s.buffer: None for s in statements(body) if isinstance(s, Store)}
+    found = {s.buffer: None for s in stores_in(body)}
     for stmt in statements(body):
         if type(stmt) in touched and not isinstance(stmt, Store):
             for buffer in itertools.chain(*touched[type(stmt)](stmt)):
