@@ -76,6 +76,11 @@ def loads_of(body):
     return [*used(Load, tuple(body))]
 
 
+def updated_in(body):
+    """The buffers that statements load from, and store into as well."""
+    return stored_in(body) & {load.buffer for load in loads_of(body)}
+
+
 def totals_in(body):
     """The totals in what statements use, those of which others are made first."""
     return [*used(Reduce, tuple(body))]

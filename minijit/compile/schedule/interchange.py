@@ -30,7 +30,7 @@ from functools import partial
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.contents import (
-    is_nest, loads_of, loads_within, stores_in, totals_in, totals_within,
+    is_nest, loads_of, loads_within, stores_in, totals_in, totals_within, updated_in,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
@@ -71,8 +71,7 @@ def interchange(stmt):
 def stages_in_rows(loop):
     """The stores in a loop, in lists of those whose totals go on together in rows; or
     nothing, if not all do."""
-    stored = {store.buffer for store in loop.body}
-    if any(load.buffer in stored for load in loads_of(loop.body)):
+    if updated_in(loop.body):
         # It would find there what an earlier stage has stored.
         return ()
     alike = {}
@@ -407,9 +406,8 @@ def are_apart(axis, scan, totals):
         return False
     if axis.extent < config.fusion.fewest_totals:
         return False
-    loads, stored = loads_of(scan.body), {s.buffer for s in scan.body}
-    apart = stored.isdisjoint(load.buffer for load in loads)
-    return apart and all_along(axis, scan.body, loads)
+    apart = not updated_in(scan.body)
+    return apart and all_along(axis, scan.body, loads_of(scan.body))
 
 
 # ---- blocks of columns

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
-from ..loops.contents import loads_of
-from ..loops.expressions import Axis, Load, Reduce, as_index, op
+from ..loops.contents import loads_of, totals_in, updated_in
+from ..loops.expressions import Axis, Load, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.statements import Store, expressions, nested, replaced
 from ..pipeline import arrangements
@@ -226,10 +226,8 @@ def free_to_cut(stores):
     None of them may read what another one stores, and there are no loops for totals.
     What is stored in the cache belongs to a panel already.
     """
-    exprs = postorder(expressions(stores))
-    loaded = {e.buffer for e in exprs if type(e) is Load}
-    own = any(s.buffer in loaded or s.buffer.space == "cache" for s in stores)
-    return not own and not any(type(e) is Reduce for e in exprs)
+    own = updated_in(stores) or any(s.buffer.space == "cache" for s in stores)
+    return not own and not totals_in(stores)
 
 
 def in_panels(axes, stores):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from ..loops.buffers import Buffer
 from ..loops.contents import (
-    counted, loads_of, loads_within, totals_in, totals_within,
+    counted, loads_within, totals_in, totals_within, updated_in,
 )
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
@@ -604,9 +604,7 @@ def lanes(axis, stores):
 
     All is computed before anything is stored; a number of its own marks such a loop.
     """
-    stored = {s.buffer for s in stores}
-    loads = loads_of(stores)
-    if any(e.buffer in stored for e in loads) or not independent(axis, stores):
+    if updated_in(stores) or not independent(axis, stores):
         return None
     kept = list(dict.fromkeys(s.value for s in stores))
     cells = {v: Buffer(f"c{n}", (), v.dtype, space="cache") for n, v in enumerate(kept)}

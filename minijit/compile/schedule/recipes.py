@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ..loops.buffers import Buffer
 from ..loops.contents import (
     loads_of, only_sets, outline, perfect, stored_in, stores_in, totals_in,
+    updated_in,
 )
 from ..loops.expressions import Axis, Load, Reduce
 from ..loops.graphs import postorder
@@ -237,9 +238,7 @@ def short_rows(body):
 def loops_in_one(axes, body):
     """How many of the last loops are one in memory; one, where arrays that are stored
     are read, too: nobody could tell that all of them is written before."""
-    stores = stores_in(body)
-    kept = {s.buffer for s in stores if s.buffer.space == "global"}
-    meet = any(load.buffer in kept for load in loads_of(stores))
+    meet = any(buffer.space == "global" for buffer in updated_in(stores_in(body)))
     return 1 if meet else rows_of_memory(axes, body)
 
 

@@ -17,7 +17,7 @@ import math
 from typing import NamedTuple
 
 from ..decisions import loop_rules, noted
-from ..loops.contents import loads_of, loads_within, totals_in
+from ..loops.contents import loads_within, totals_in, updated_in
 from ..loops.expressions import Axis, Op, as_index, op
 from ..loops.statements import nested, replaced
 from ..pipeline import arrangements
@@ -78,8 +78,7 @@ def best_axes(axes, stores, total):
     is neighbours in memory.  Each row shares these.
     """
     first, second = total.bodies[0].args
-    stored = {s.buffer for s in stores}
-    if any(load.buffer in stored for load in loads_of(stores)):
+    if updated_in(stores):
         return None
     # What is read once for each result, such as a bias, may lie in another order.
     loads = loads_within(total.bodies)

@@ -12,14 +12,13 @@
 As many lanes as fit a vector: each operation is one instruction for all of them.
 """
 
-from ..loops.contents import stored_in
+from ..loops.contents import updated_in
 from ..loops.expressions import Axis, Load, as_index, op
 from ..loops.graphs import postorder
 from ..loops.statements import For, Store, changed
 from ..pipeline import arrangements
 from .interchange import in_block, widened
 from .nests import steps_of_block
-from .shared_loops import loaded_buffers
 
 # So many lanes go side by side: as many numbers of 32 bits as a wide vector has.
 LANES = 16
@@ -58,8 +57,7 @@ def lanes_of_loop(stmt):
 
 def overwrites(stmt):
     """Whether statements read an array that they store into, beside their cells."""
-    both = stored_in(stmt.body) & loaded_buffers([stmt])
-    return any(buffer.space != "cache" for buffer in both)
+    return any(buffer.space != "cache" for buffer in updated_in([stmt]))
 
 
 def loaded(store, seen):

@@ -18,7 +18,7 @@ from functools import partial
 
 from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.contents import only_sets, totals_in
+from ...compile.loops.contents import only_sets, totals_in, updated_in
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder, substitute
 from ...compile.loops.reductions import combine, start_values
@@ -26,7 +26,6 @@ from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import For, If, Store, replaced
 from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.nests import count_of
-from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
 from .grid import Part, peeled, votes_of
 from .grid_memory import (
@@ -70,8 +69,8 @@ def is_running(loop, axes):
     single = all(len(e.bodies) == len(e.axes) == 1 for e in totals)
     if not single or inner.intersection(totals):
         return False
-    stored = {s.buffer for s in loop.body}
-    apart = len(stored) == len(loop.body) and not stored & loaded_buffers(loop.body)
+    once = len({s.buffer for s in loop.body}) == len(loop.body)
+    apart = once and not updated_in(loop.body)
     if not apart or not all(moves_along(s, axis) for s in loop.body):
         return False
     votes = votes_of(loop.body)

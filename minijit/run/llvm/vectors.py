@@ -18,7 +18,9 @@ import math
 from collections import defaultdict
 from contextlib import contextmanager
 
-from ...compile.loops.contents import loads_of, loads_within, stores_in, totals_in
+from ...compile.loops.contents import (
+    loads_of, loads_within, stores_in, totals_in, updated_in,
+)
 from ...compile.loops.expressions import Axis, Const, Load, Op
 from ...compile.loops.graphs import postorder, substitute
 from ...compile.loops.index_rules import ONE
@@ -91,11 +93,10 @@ def totals_in_vectors(loop):
     accesses, stores = loads_of(loop.body), stores_in(loop.body)
     terms = {s.axis for s in inner if isinstance(s, For)}
     once = [e for e in accesses if axis in e.free and not e.free & terms]
-    stored = {s.buffer for s in stores}
     return (
         all(isinstance(s, (Start, Step, For, Let, Store)) for s in inner)
         and all(len(s.reduce.bodies) == 1 for s in inner if isinstance(s, Step))
-        and not any(e.buffer in stored for e in accesses)
+        and not updated_in(loop.body)
         and all(follows(a, axis) for a in accesses if axis in a.free and a not in once)
         and all(isinstance(strides_of(a).get(axis), int) for a in (*once, *stores))
     )
