@@ -196,7 +196,7 @@ class Calls:
 
     def look(self, work):
         """Count the work; if it is time, run the handlers of signals."""
-        self.leaves, ticks = True, self.counter()
+        ticks = self.counter()
         k, before = self.fresh(), self.do(f"load i64, ptr {ticks}")
         done = self.do(f"add i64 {before}, {work}")
         self.line(f"store i64 {done}, ptr {ticks}")
@@ -204,11 +204,15 @@ class Calls:
         self.line(f"br i1 {due}, label %look{k}, label %on{k}, !prof !0")
         self.begin(f"look{k}")
         self.line(f"store i64 0, ptr {ticks}")
-        raised = self.do("call i1 @minijit_look()")
-        self.line(f"br i1 {raised}, label %stop, label %on{k}")
-        self.begin(f"on{k}")
+        self.stop_if(self.do("call i1 @minijit_look()"), k)
         self.declared |= dict.fromkeys(look_declarations)
         share_look()
+
+    def stop_if(self, condition, k):
+        """Leave with the exception that there is then; or go on, in block k."""
+        self.line(f"br i1 {condition}, label %stop, label %on{k}")
+        self.begin(f"on{k}")
+        self.leaves = True
 
     def fail(self, condition, message):
         """Leave with an exception, which Python then has."""

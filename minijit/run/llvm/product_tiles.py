@@ -65,9 +65,7 @@ class ProductWriter(WordWriter):
 
     def function(self):
         """The text of the function."""
-        for i, name in enumerate(FIELDS):
-            self.entry.append(f"  %{name}_at = getelementptr i64, ptr %list, i64 {i}")
-            self.entry.append(f"  %{name} = load i64, ptr %{name}_at")
+        self.read_words("%list", FIELDS)
         low, high = self.word("%range", 0, "i64"), self.word("%range", 1, "i64")
         with self.loop(None, self.do(f"sub i64 {high}, {low}")) as i:
             self.part(self.do(f"add i64 {low}, {i}"))

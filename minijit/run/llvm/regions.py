@@ -111,10 +111,7 @@ class RegionWriter(AliasScopes, TableMethods, Calls, LoopWriter):
         given.append(self.counter())
         typed = ", ".join(f"ptr {pointer}" for pointer in given)
         k, name = self.fresh(), self.functions[function]
-        failed = self.do(f"call i1 @{name}({typed})")
-        self.line(f"br i1 {failed}, label %stop, label %on{k}")
-        self.begin(f"on{k}")
-        self.leaves = True
+        self.stop_if(self.do(f"call i1 @{name}({typed})"), k)
 
 
 class RegionText(KernelText):

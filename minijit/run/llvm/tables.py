@@ -107,10 +107,7 @@ class TableMethods:
         more = self.do(f"extractvalue {{ptr, i64}} {both}, 1")
         self.line(f"store ptr {pointer}, ptr {slot}")
         self.line(f"store i64 {more}, ptr {room}")
-        none = self.do(f"icmp eq ptr {pointer}, null")
-        self.line(f"br i1 {none}, label %stop, label %on{k}")
-        self.begin(f"on{k}")
-        self.leaves = True
+        self.stop_if(self.do(f"icmp eq ptr {pointer}, null"), k)
         self.declared |= dict.fromkeys(grow_declarations)
 
     def release(self, table, header=None):

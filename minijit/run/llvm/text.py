@@ -113,6 +113,14 @@ class Lines(FunctionCalls, Notes):
             self.line(f"store {kind} {value}, ptr {name}")
         return name
 
+    def read_words(self, place, names):
+        """Read registers of these names from a list of words, before all else."""
+        for i, name in enumerate(names):
+            self.entry += [
+                f"  %{name}_at = getelementptr i64, ptr {place}, i64 {i}",
+                f"  %{name} = load i64, ptr %{name}_at",
+            ]
+
     def on_stack(self, buffer):
         """Memory for a buffer."""
         kind, align = memory_type(buffer.dtype), ""

@@ -156,11 +156,7 @@ class RangeWriter(LLVMWriter):
     def __init__(self, loop, after):
         super().__init__()
         self.axis, self.last = loop.axis, after[0].axis if after else None
-        for i, name in enumerate(("lo", "hi", "last")):
-            self.entry += [
-                f"  %{name}_at = getelementptr i64, ptr %range, i64 {i}",
-                f"  %{name} = load i64, ptr %{name}_at",
-            ]
+        self.read_words("%range", ("lo", "hi", "last"))
         self.entry.append("  %count = sub nsw i64 %hi, %lo")
 
     def span(self, axis):

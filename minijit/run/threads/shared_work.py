@@ -305,10 +305,7 @@ class SharingWriter(RegionWriter):
         self.share(name, given, ranges(extent, extent if looks else many))
         if looks:
             stopped, k = self.do(f"load i8, ptr {given[0]}"), self.fresh()
-            stopped = self.do(f"icmp ne i8 {stopped}, 0")
-            self.line(f"br i1 {stopped}, label %stop, label %on{k}")
-            self.begin(f"on{k}")
-            self.leaves = True
+            self.stop_if(self.do(f"icmp ne i8 {stopped}, 0"), k)
 
     def product(self, call, offsets):
         if not is_worth_sharing(call):
