@@ -46,6 +46,10 @@ class Stage(dict):
         self.passes = tuple(self[name] for name in self.names if name in self)
         return self
 
+    def name_of(self, change):
+        """The name of a pass."""
+        return next(name for name in self if self[name] is change)
+
     def through(self, form, call=lambda change, form: change(form)):
         """What the passes make of a form, one after the other.
 

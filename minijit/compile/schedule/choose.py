@@ -97,6 +97,7 @@ def choices(programs, machine):
 
     Of kernels that are alike, as in the layers of a network, one is asked.
     """
+    size_of = lambda program: steps_of(program.body[0].body)
     sizes, known, chosen = Counter(map(size_of, programs)), {}, {}
     for program in programs:
         kernel, = program.body
@@ -112,11 +113,6 @@ def choices(programs, machine):
         for rule, about, numbers in said:
             noted(rule, *(kernel if a is first else a for a in about), **numbers)
     return chosen
-
-
-def size_of(program):
-    """`steps_of` a program's only kernel."""
-    return steps_of(program.body[0].body)
 
 
 def likeness(program):

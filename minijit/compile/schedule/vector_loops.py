@@ -106,18 +106,16 @@ def functions_of(stores, totals, axis):
     return sum(is_function(e) and axis in e.free for e in found)
 
 
-def terms_of(total):
-    """How many terms a total has, those of totals inside it too."""
-    return sum(count_of(e.axes) for e in totals_within([total]))
-
-
 def with_totals_aside(axes, stores):
     """The nest with its totals in a loop of their own, a block of them at a time."""
     *outer, axis = axes
     totals, settings = totals_of(stores, axis), config.fusion
     if not totals or not (functions := functions_of(stores, totals, axis)):
         return None
-    terms, most = sum(map(terms_of, totals)), settings.terms_aside * functions
+    # Those of totals inside count for each total that they are in.
+    inside = (e for total in totals for e in totals_within([total]))
+    terms = sum(count_of(e.axes) for e in inside)
+    most = settings.terms_aside * functions
     if axis.extent < settings.fewest_totals or terms > most:
         noted("long totals", terms=terms, functions=functions)
         return None

@@ -330,8 +330,7 @@ def timing_passes():
 
     def watch(stage, change, form):
         if change is not None:
-            name, = (name for name in stage if stage[name] is change)
-            spent("pass", name, begun.pop())
+            spent("pass", stage.name_of(change), begun.pop())
         if stage.passes and change is not stage.passes[-1]:
             begun.append(time.perf_counter())
 

@@ -187,7 +187,7 @@ class Found:
             self.texts.append(text_of(form))
         whose = "" if len(self.texts) < 3 else f" ({called(form)})"
         if change is not None:
-            self.add(name_of(stage, change) + whose, first_line(change), form)
+            self.add(stage.name_of(change) + whose, first_line(change), form)
         elif stage is pipeline.program_passes:
             about = "kernels and calls, in the loop language"
             self.add(f"lower{whose}", about, form, new=True)
@@ -211,7 +211,7 @@ class Found:
                 replace(step, body=bodies[step]) if step in bodies else step
                 for step in program.body
             ]
-            name = name_of(pipeline.arrangements, change)
+            name = pipeline.arrangements.name_of(change)
             self.add(name, first_line(change), replace(program, body=tuple(new)))
 
 
@@ -225,11 +225,6 @@ def text_of(form):
 def called(form):
     """The name of a function, as a jaxpr or a program."""
     return form.name if isinstance(form, Program) else form.debug.name
-
-
-def name_of(stage, change):
-    """The name of a pass of a stage."""
-    return next(name for name, function in stage.items() if function is change)
 
 
 def first_line(function):
