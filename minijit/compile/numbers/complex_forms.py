@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .scalar_forms import Number, copysign, is_nan, where
+from .scalar_forms import FLOAT64, Number, copysign, is_nan, where
 
 
 def smaller(x, y):
@@ -215,6 +215,68 @@ def sqrt(z):
     return Pair(where(left, other, root), copysign(where(left, root, other), z.im))
 
 
+# ---- inverse functions: Kahan, "Branch cuts for complex elementary functions" (1987)
+
+
+def in_wide(function):
+    """The function by parts in float64, where no square of a float32 overflows.
+
+    In the place of an infinite number stands one whose square is none, in the same
+    direction. `function` also says what each part of its result is at infinity: a
+    number, or None for what it found.
+    """
+
+    def form(z):
+        wide = Pair(z.re.to(FLOAT64), z.im.to(FLOAT64))
+        far = abs(wide.re).is_(math.inf) | abs(wide.im).is_(math.inf)
+        there = Pair(only(wide.re), only(wide.im)).scaled(1e150)
+        found, ends = function(pair_where(far, there, wide))
+        parts = [
+            x if end is None else where(far, copysign(x.like(end), x), x)
+            for x, end in zip(found.parts, ends, strict=True)
+        ]
+        return Pair(*(x.to(z.re.dtype) for x in parts))
+
+    return form
+
+
+def roots(z):
+    """The roots of 1 - z and of 1 + z."""
+    return sqrt(Pair(1.0 - z.re, -z.im)), sqrt(z.plus(1.0))
+
+
+@in_wide
+def asin(z):
+    below, above = roots(z)
+    real = z.re.apply("atan2", (below * above).re)
+    return Pair(real, (below.conj * above).im.apply("asinh")), (None, math.inf)
+
+
+@in_wide
+def acos(z):
+    below, above = roots(z)
+    real = below.re.apply("atan2", above.re) * 2.0
+    return Pair(real, (above.conj * below).im.apply("asinh")), (None, math.inf)
+
+
+@in_wide
+def acosh(z):
+    below, above = sqrt(z.plus(-1.0)), sqrt(z.plus(1.0))
+    imag = below.im.apply("atan2", above.re) * 2.0
+    return Pair((below.conj * above).re.apply("asinh"), imag), (math.inf, None)
+
+
+@in_wide
+def atanh(z):
+    x, y = abs(z.re), z.im
+    less, square = 1.0 - x, y * y
+    real = (x * 4.0 / (less * less + square)).apply("log1p") * 0.25
+    at_pole = less.is_(0.0) & square.is_(0.0)
+    real = where(at_pole, (math.log(2.0) - abs(y).apply("log")) * 0.5, real)
+    imag = (y * 2.0).apply("atan2", less * (x + 1.0) - square) * 0.5
+    return Pair(copysign(real, z.re), imag), (0.0, None)
+
+
 def sign(z):
     r = size(z)
     return pair_where(r.is_(0.0), z, Pair(z.re / r, z.im / r))
@@ -268,6 +330,12 @@ complex_forms = {
     "sin": lambda x: sinh(x.times_i).over_i,
     "cos": lambda x: cosh(x.times_i),
     "tan": lambda x: tanh(x.times_i).over_i,
+    "asin": asin,
+    "acos": acos,
+    "atan": lambda x: atanh(x.times_i).over_i,
+    "asinh": lambda x: asin(x.times_i).over_i,
+    "acosh": acosh,
+    "atanh": atanh,
     "logistic": logistic,
     "pow": power,
     "eq": lambda x, y: x.re.is_(y.re) & x.im.is_(y.im),
