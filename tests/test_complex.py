@@ -281,6 +281,12 @@ def test_sums_of_functions(shape, axis):
     agree(f, x, backend="llvm", tolerance=1e-4)
 
 
+def test_what_a_strip_has_computed_is_not_there_behind_it():
+    """Quotients by a number, whose conditions no loop around computes."""
+    x = numbers(40, 30, 20)
+    agree(lambda x: jnp.tanh(jnp.isfinite(x.mean(-1))), x, backend="llvm")
+
+
 def test_a_strip_goes_on_after_a_short_loop_in_it():
     """What it loads of pairs is told from what the loop within loads."""
     x, h, many, w = numbers(4, 4), numbers(4, 4), numbers(3, 4, 4), numbers(3)

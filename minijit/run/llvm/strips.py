@@ -444,12 +444,14 @@ def walk_strips(walker, loop, plan):
                 at = min(k * count, length - count)
                 Strip(walker, loop, count, str(at), going).walk(loop.body)
             return
+        known = dict(walker.values)
         with writer.loop(None if span else loop, steps) as k:
             at = writer.do(f"mul nuw nsw i64 {k}, {count}")
             at = writer.do(f"add nuw nsw i64 {first}, {at}")
             if again:
                 at = writer.invoke("llvm.smin.i64", "i64", ("i64", at), ("i64", last))
             Strip(walker, loop, count, at, going).walk(loop.body)
+        walker.values = known  # What was computed within is not there behind.
 
     if fixed:
         whole, rest = divmod(length, count)
