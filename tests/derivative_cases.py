@@ -130,6 +130,18 @@ case("igamma_grad_a", call, data(4, low=0.5))
 case("zeta by s", lambda lax, s: lax.zeta(s, np.full(4, 1.5)), data(4, low=1.5))
 case("zeta", lambda lax, x: lax.zeta(np.full(4, 2.5), x), data(4, low=0.5))
 case("polygamma", lambda lax, x: lax.polygamma(np.full(4, 1.0), x), data(4, low=0.5))
+
+
+def slope_of_digamma(lax, x):
+    """A primitive of ours, for which JAX's `lax` has no name."""
+    if lax is not ours:
+        return lax.polygamma(np.ones(4), x)
+    from minijit.ops import special  # The stages that have no families do without.
+
+    return special.trigamma(x)
+
+
+case("digamma slope", slope_of_digamma, data(4, low=0.5))
 case(
     "betainc",
     lambda lax, x: lax.betainc(np.full(4, 1.5), np.full(4, 2.5), x),

@@ -35,6 +35,8 @@ x:a,b ; (x * 0.5 + 1).<sum|mean>(<0|1|-1>)
 x:a,b,m ; x - x.mean(<0|1|2|(0, 1)|(1, 2)>, keepdims=True)
 x:a,b y:a,b ; (x * y).sum(<0|1>), (x + y).<sum|mean>(<0|1>)
 x:a,k ; (x * x).sum(<-1|0>)
+x:a,b v:b ; (<jnp.exp|jnp.tanh|jnp.log1p>(x * 0.3) * v).<sum|mean>(<0|1>)
+x:a,b ; abs(x.mean(<0|1>)) + 1
 # extremes: float int
 x:a,b ; x.<max|min|argmax|argmin>(<0|1>)
 x:a,<3|8|10> ; x.<max|argmax|min>(-1)
@@ -116,6 +118,8 @@ x:k,8,a w:8,8,3 ; jax.nn.relu(lax.conv_general_dilated(x, w, (1,), "SAME",
   rhs_dilation=(<1|2>,)))
 x:4,m,m,c ; lax.reduce_window(x, <-jnp.inf, lax.max|0.0, lax.add>, (1, 2, 2, 1), (1, 2,
   2, 1), "VALID")
+x:4,m,m,c ; lax.reduce_window(x, -jnp.inf, lax.max, (1, <3|5>, 3, 1), (1, <1|2>, <1|2>,
+  1), "SAME")
 # loops: float
 x:a,b v:b ; lax.scan(lambda c, r: (jnp.tanh(c * 0.5 + r), c.sum()), v, x)[<0|1>]
 x:b,m w:m,m ; lax.scan(lambda h, r: (jnp.tanh(h @ w + r),) * 2, jnp.zeros({m},
@@ -125,6 +129,7 @@ x:m,m ; lax.scan(lambda c, i: (c.at[i].multiply(0.5), c[i].sum()), x,
   jnp.arange({m}))[1]
 # whiles: complex
 x:a ; lax.fori_loop(0, 20, lambda i, z: z * z + x, x * 0)
+x:a,b ; lax.fori_loop(0, 9, lambda i, z: z.at[i].multiply(z[i + 1]), x)
 # vmapped: float
 x:a,m ; jax.vmap(lambda r: jnp.where(r.sum() > 0, r, -r) / (1 + abs(r).max()))(x)
 x:a,m y:b,m ; jax.vmap(lambda r: ((y[:64] - r) ** 2).sum(1).min())(x)
