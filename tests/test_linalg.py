@@ -7,6 +7,7 @@ from harness import refused
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.ops import linalg
+from minijit.trace.api.stages import all_eqns
 from minijit.tree_util import tree_leaves
 
 pytestmark = pytest.mark.chapter(16)
@@ -163,6 +164,17 @@ def test_triangular_solve(
     assert abs(inner) < 1e-9
     shared = mj.vmap(lambda b: linalg.triangular_solve(a[0], b, **flags))(b)
     np.testing.assert_allclose(shared[0], x[0], 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("shape", [(300, 3), (3, 300)])
+@pytest.mark.parametrize("name", ["svd", "pinv", "qr"])
+def test_a_gradient_makes_no_square_of_the_longer_side(name, shape):
+    options = {"full_matrices": False} if name == "svd" else {}
+    f = lambda x: sum((r * r).sum() for r in tree_leaves(f_of(x, **options)))
+    f_of = getattr(jnp.linalg, name)
+    closed = mj.make_jaxpr(mj.grad(f))(R(*shape))
+    largest = max(v.aval.size for eqn in all_eqns(closed.jaxpr) for v in eqn.outvars)
+    assert largest == 900
 
 
 def test_what_cannot_be_decomposed_is_nan():

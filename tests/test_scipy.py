@@ -612,3 +612,9 @@ def test_orders_and_places_are_broadcast():
     special, x = mj.scipy.special, A(0.5, 2.0, 3.0)
     rows = [special.expn(k, x) for k in (0, 3)]
     np.testing.assert_allclose(special.expn(np.array([[0], [3]]), x), rows, rtol=1e-12)
+
+
+def test_a_function_of_a_larger_matrix_is_no_longer_program():
+    funm = partial(ours.linalg.funm, func=mj.numpy.exp)
+    small, large = (mj.make_jaxpr(funm)(np.ones((n, n))) for n in (5, 30))
+    assert len(small.eqns) == len(large.eqns)

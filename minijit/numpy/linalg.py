@@ -539,14 +539,12 @@ def pseudo_inverse(a, rtol, hermitian):
     @inverse.defjvp
     def rule(primals, tangents):
         """Golub and Pereyra, 1973: the derivative where the rank stays the same."""
-        (a,), (t,) = primals, tangents
+        (a,), (t,), product = primals, tangents, decompositions.product
         p = inverse(a)
         h, th = adjoint(p), adjoint(t)
-        first = matmul(matmul(p, t), p)
-        second = matmul(matmul(p, h), th)
-        third = matmul(matmul(th, h), p)
-        second = second - matmul(matmul(second, a), p)
-        third = third - matmul(p, matmul(a, third))
+        first = product(p, t, p)
+        second = product(p, h, th) - product(p, h, th, a, p)
+        third = product(th, h, p) - product(p, a, th, h, p)
         return p, second + third - first
 
     return inverse(a)

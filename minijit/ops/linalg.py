@@ -72,13 +72,30 @@ def adjoint(x):
     return conj(transposed(x)) if is_complex(x) else transposed(x)
 
 
-def product(x, *others):
-    """Products of matrices, batch by batch."""
-    for y in others:
-        n = aval_of(x).ndim
-        batch = tuple(range(n - 2))
-        x = lax.dot_general(x, y, (((n - 1,), (n - 2,)), (batch, batch)))
-    return x
+def product(*factors):
+    """The product of matrices, batch by batch, by as few multiplications as may be."""
+    if len(factors) == 1:
+        return factors[0]
+    sizes = *(aval_of(x).shape[-2] for x in factors), aval_of(factors[-1]).shape[-1]
+    _, k = fewest(sizes)
+    x, y, n = product(*factors[:k]), product(*factors[k:]), aval_of(factors[0]).ndim
+    batch = tuple(range(n - 2))
+    return lax.dot_general(x, y, (((n - 1,), (n - 2,)), (batch, batch)))
+
+
+def fewest(sizes):
+    """(multiplications, factors left of the last one) of a product of matrices.
+
+    Args:
+      sizes: of which two in a row are the shape of a factor.
+    """
+    first, *between, last = sizes
+    ways = (
+        (fewest(sizes[: k + 1])[0] + fewest(sizes[k:])[0] + first * n * last, -k)
+        for k, n in enumerate(between, start=1)
+    )
+    steps, k = min(ways, default=(0, 0))
+    return steps, -k
 
 
 def position_mask(x, keep):

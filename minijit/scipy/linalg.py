@@ -538,18 +538,20 @@ def funm(A, func, disp=True):
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise ValueError("expected square array_like input")
     t, z = schur(A, "complex")
-    n = A.shape[0]
-    f = jnp.diag(func(jnp.diag(t)))
-    smallest = jnp.abs(t[0, 0])
-    for p in range(1, n):
-        for i in range(n - p):
-            j = i + p
-            s = t[i, j] * (f[j, j] - f[i, i])
-            inner = slice(i + 1, j)
-            s = s + t[i, inner] @ f[inner, j] - f[i, inner] @ t[inner, j]
-            gap = t[j, j] - t[i, i]
-            f = f.at[i, j].set(jnp.where(gap != 0, s / gap, s))
-            smallest = jnp.minimum(smallest, jnp.abs(gap))
+    n, i = A.shape[0], jnp.arange(A.shape[0])
+    known = jnp.diag(func(jnp.diag(t)))
+
+    def diagonal(p, state):
+        """The entries (i, j = i + p): what f @ t = t @ f says of them, by the others."""
+        f, smallest = state
+        j = jnp.minimum(i + p, n - 1)
+        s = jnp.sum(t * f[:, j].T - f * t[:, j].T, axis=1)
+        gap = t[j, j] - t[i, i]
+        f = f.at[i, i + p].set(jnp.where(gap != 0, s / gap, s), mode="drop")
+        gaps = jnp.where(i + p < n, jnp.abs(gap), smallest)
+        return f, jnp.minimum(smallest, jnp.min(gaps))
+
+    f, smallest = lax.fori_loop(1, n, diagonal, (known, jnp.abs(t[0, 0])))
     result = z @ f @ adjoint(z)
     eps = dtypes.finfo(A.dtype).eps
     smallest = jnp.where(smallest == 0, eps, smallest)
