@@ -26,12 +26,11 @@ from ..trace.dtypes import to_complex_dtype, to_inexact_dtype
 from ..trace.jaxprs.jaxpr import fallbacks
 from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
-from ..trace.slicing import pad
 from ..trace.types import Array, ArrayLike
 from ..transform.batching.vmap import batch_rules, in_front
 from ..transform.derivatives.linearize import linear_in_first, linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules
-from .complex_numbers import conj, real, to_complex
+from .complex_numbers import conj, to_complex
 
 fft_p = Primitive("fft")
 
@@ -140,20 +139,24 @@ def fft_transpose(ct, x, *, fft_type, fft_lengths):
     apply = lambda y, kind: fft_p.bind(y, fft_type=kind, fft_lengths=fft_lengths)
     if fft_type in (FftType.FFT, FftType.IFFT):
         return (apply(ct, fft_type),)
-    if fft_type is FftType.RFFT:
-        missing = fft_lengths[-1] - aval_of(ct).shape[-1]
-        edges = [(0, 0, 0)] * (aval_of(ct).ndim - 1) + [(0, missing, 0)]
-        whole = pad(ct, lax.full((), 0, aval_of(ct).dtype), edges)
-        return (real(apply(whole, FftType.FFT)),)
-    # All but the first element, and of an even length the last one, count twice.
-    y = apply(ct, FftType.RFFT)
-    n = aval_of(y).shape[-1]
-    weights = np.full(n, 2 / math.prod(fft_lengths), aval_of(y).dtype)
+    # A number of the half that is kept stands for two: all but the first one and, of an
+    # even length, the last one.
+    n, half_is_given = fft_lengths[-1], fft_type is FftType.RFFT
+    dtype = to_complex(aval_of(ct).dtype)
+    weights = np.full(n // 2 + 1, 2 / math.prod(fft_lengths), dtype)
     weights[0] /= 2
-    if fft_lengths[-1] % 2 == 0:
+    if n % 2 == 0:
         weights[-1] /= 2
-    spread = lax.broadcast_in_dim(weights, aval_of(y).shape, (aval_of(y).ndim - 1,))
-    return (conj(lax.mul(y, spread)),)
+    if half_is_given:
+        return (apply(lax.mul(conj(ct), spread(1 / weights, ct)), FftType.IRFFT),)
+    y = apply(ct, FftType.RFFT)
+    return (conj(lax.mul(y, spread(weights, y))),)
+
+
+def spread(row, like):
+    """A row for each row of an array."""
+    shape = aval_of(like).shape
+    return lax.broadcast_in_dim(row, shape, (len(shape) - 1,))
 
 
 shape_rules |= {fft_p: fft_shape}
