@@ -542,7 +542,7 @@ def funm(A, func, disp=True):
     known = jnp.diag(func(jnp.diag(t)))
 
     def diagonal(p, state):
-        """The entries (i, j = i + p): what f @ t = t @ f says of them, by the others."""
+        """The entries (i, i + p): what f @ t = t @ f says of them, by others."""
         f, smallest = state
         j = jnp.minimum(i + p, n - 1)
         s = jnp.sum(t * f[:, j].T - f * t[:, j].T, axis=1)
