@@ -12,7 +12,7 @@ function of the module.
 import numpy as np
 
 from ...compile.loops.expressions import Const
-from ...compile.loops.scalars import BOOL, dtype_bounds
+from ...compile.loops.scalars import BOOL, dtype_bounds, wide_dtype
 from .text import instructions
 from .types import kind_of, register_type
 
@@ -117,7 +117,11 @@ def extreme(words):
     def row(writer, name, expr, values):
         if expr.dtype == BOOL:
             return instructions[words["b"]](writer, name, expr, values)
-        if writer.type(expr.dtype) == "float":
+        kind = writer.type(expr.dtype)
+        alone = kind in ("float", "double") and writer.alone
+        if alone and all(x.startswith("%") for x in values):
+            return extreme_of_two(writer, name, expr.dtype, *values)
+        if kind == "float":
             # Of what was a float16 LLVM would look for the largest float16, for which
             # there is no instruction, and a loop of that would not become vectors.
             values = [
@@ -127,6 +131,28 @@ def extreme(words):
         return plain(writer, name, expr, values)
 
     return row
+
+
+def extreme_of_two(writer, name, dtype, x, y):
+    """The largest or smallest of two floats, which no vector has.
+
+    LLVM's own asks for the sign of one of them and jumps, half of the time elsewhere
+    than was foreseen.  Of two that are equal the machine's instruction takes the
+    second: in either order, 0.0 and -0.0 have a bit in common, or not.
+    """
+    kind, whole = writer.type(dtype), np.dtype(f"i{wide_dtype(dtype).itemsize}")
+    test, both = {"max": ("ogt", "and"), "min": ("olt", "or")}[name]
+
+    def second(a, b):
+        first = writer.do(f"fcmp {test} {kind} {a}, {b}")
+        found = writer.do(f"select i1 {first}, {kind} {a}, {kind} {b}")
+        return writer.do(f"bitcast {kind} {found} to {writer.type(whole)}")
+
+    found = writer.do(f"{both} {writer.type(whole)} {second(x, y)}, {second(y, x)}")
+    found = writer.do(f"bitcast {writer.type(whole)} {found} to {kind}")
+    none = writer.do(f"fcmp uno {kind} {x}, {y}")
+    nan = writer.do(f"fadd {kind} {x}, {y}")
+    return writer.do(f"select i1 {none}, {kind} {nan}, {kind} {found}")
 
 
 def absolute(writer, name, expr, values):

@@ -36,10 +36,12 @@ class Notes:
     Attributes:
       notes: the texts of the notes, which stand beside the function.
       times: how often the loop that is written runs its steps, in all.
+      alone: whether no vectors are made of them.
     """
 
     notes: list
     times: int
+    alone: bool
 
     def note(self, text):
         """A note for LLVM: -> its name; SELF in the text is that."""
@@ -63,9 +65,13 @@ class Notes:
             # Told to have one, LLVM makes no vectors.
             if count > 1 and any(isinstance(s, Step) for s in stmt.body):
                 words.append(f'!"llvm.loop.interleave.count", i32 {count}')
-        if stores_where_told(stmt) or self.times <= SELDOM:
+        if self.alone:
             words.append('!"llvm.loop.vectorize.enable", i1 false')
         return self.note_at_end(*words) if words else ""
+
+    def stays_alone(self, stmt):
+        """Whether LLVM is told to make no vectors of a loop's steps."""
+        return stores_where_told(stmt) or self.times <= SELDOM
 
     def note_at_end(self, *words):
         """What stands at the end of a loop, of some words of LLVM's."""

@@ -47,7 +47,7 @@ class Lines(FunctionCalls, Notes):
         many of them it changes}.
       pointers: {buffer: the register with its address}; read_only: those never written.
       used, declared, halves, notes: see `FunctionCalls` and `Notes`.
-      times: how often the loops around what is written run, in all.
+      times, alone: see `Notes`.
       loops: pairs: the axis of a loop, and whether it is written as vectors.
     """
 
@@ -57,7 +57,7 @@ class Lines(FunctionCalls, Notes):
         self.around, self.levels = [], {}
         self.pointers, self.read_only = {}, frozenset()
         self.used, self.declared, self.notes, self.loops = {}, {}, [], set()
-        self.halves, self.times = {}, 1
+        self.halves, self.times, self.alone = {}, 1, False
 
     def fresh(self):
         self.count += 1
@@ -157,15 +157,16 @@ class Lines(FunctionCalls, Notes):
         """Where a loop begins and how long it is, if it is a range of a longer one."""
 
     @contextmanager
-    def inside(self, counter, extent):
+    def inside(self, stmt, counter, extent):
         """The lines of a loop: what never changes in it is still put before them."""
-        lines, times = self.lines, self.times
+        lines, *known = self.lines, self.times, self.alone
         self.around.append((lines, self.known))
         self.lines, self.levels[counter] = [], len(self.around)
         self.times *= LONG if isinstance(extent, str) else extent
+        self.alone = stmt is not None and self.stays_alone(stmt)
         yield
         self.around.pop()
-        self.lines, self.times = lines + self.lines, times
+        self.lines, (self.times, self.alone) = lines + self.lines, known
 
 
 # chapter 23
@@ -250,7 +251,7 @@ class LLVMWriter(Lines):
         if isinstance(extent, str):
             some = self.do(f"icmp slt i64 0, {extent}")
             jump = f"br i1 {some}, label %loop{k}, label %done{k}"
-        with self.inside(counter, extent):
+        with self.inside(stmt, counter, extent):
             self.line(jump)
             self.begin(f"loop{k}", known)
             self.line(f"{counter} = phi i64 [0, %{before}], [{counter}n, %next{k}]")
