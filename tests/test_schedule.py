@@ -1169,3 +1169,13 @@ def test_a_total_of_which_another_one_is_made_has_a_row_of_its_own(wide):
     found = mj.jit(spread)(x)
     wanted = np.exp(x - x.max(0)).sum(0) + x.max(0)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_a_nest_that_shares_its_loops_no_more_goes_along_memory():
+    def numbers(words, n):
+        draw = lambda key: mj.random.randint(key, (500, 400), 0, n)
+        return mj.vmap(draw)(mj.random.wrap_key_data(words))
+
+    words = np.arange(6, dtype=np.uint32).reshape(3, 2)
+    compiled = mj.jit(numbers).lower(words, 1000).compile()
+    assert "y0[i0, i1, i2] = " in compiled.as_text()

@@ -70,10 +70,22 @@ def candidates(kernel, alone=frozenset()):
     nest = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
     whole = nest and len(nest[1]) == 1 and not totals_in(nest[1])
     if whole:
+        yield from along_memory(*nest)
         yield from in_parts(*nest)
         yield from short_columns(*nest)
     else:
         yield from distributed(kernel, alone)
+
+
+def along_memory(axes, stores):
+    """A nest in the order of its memory, if it shares its loops with nothing any more.
+
+    Where fusion left it another one, the value that they were shared for may be a
+    number that no loop changes.
+    """
+    nest = Nest(axes, *stores) if len(stores) == 1 else None
+    if nest and (other := reordered(nest)).axes != tuple(axes):
+        yield Candidate("along memory", (other.body,))
 
 
 def in_parts(axes, stores):

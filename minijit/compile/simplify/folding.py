@@ -43,7 +43,7 @@ elementwise = {
     prim.neg_p, prim.sign_p, prim.abs_p, prim.exp_p, prim.log_p, prim.sqrt_p,
     prim.sin_p, prim.cos_p, prim.tanh_p, prim.not_p, prim.convert_element_type_p,
     prim.integer_pow_p, prim.pow_p, prim.select_n_p, prim.div_p, prim.sub_p,
-    prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p,
+    prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p, prim.rem_p, prim.floor_p,
 } | commutative  # fmt: skip
 
 # What later chapters add.
