@@ -47,6 +47,8 @@ def test_the_dtype_argument_of_a_function():
     with pytest.warns(UserWarning, match="int64 requested in zeros"):
         assert dtypes.user_dtype(np.int64, "zeros") == np.int32
     refused(TypeError, "'U3' in zeros with dtype <U3", dtypes.user_dtype, "U3", "zeros")
+    # NumPy's own strings are scalars, and have a shape.
+    assert jnp.zeros(3, np.str_("int8")).dtype == np.int8
     with pytest.raises(ValueError, match="zeros got an array .*dtype=arr.dtype"):
         dtypes.user_dtype(np.zeros(2), "zeros")
     refused(ValueError, "must be specified in zeros", dtypes.user_dtype, None, "zeros")

@@ -395,7 +395,7 @@ def user_dtype(dtype, fun_name, x=None):
         raise ValueError(f"dtype must be specified in {fun_name}.")
     if isinstance(dtype, type) and dtype in python_scalars:
         return canonicalize_dtype(python_scalars[dtype])
-    if hasattr(dtype, "shape") and not isinstance(dtype, (type, np.dtype)):
+    if hasattr(dtype, "shape") and not isinstance(dtype, (type, str, np.dtype)):
         raise ValueError(
             f"{fun_name} got an array as its dtype argument: "
             "instead of dtype=arr use dtype=arr.dtype."
