@@ -1179,3 +1179,10 @@ def test_a_nest_that_shares_its_loops_no_more_goes_along_memory():
     words = np.arange(6, dtype=np.uint32).reshape(3, 2)
     compiled = mj.jit(numbers).lower(words, 1000).compile()
     assert "y0[i0, i1, i2] = " in compiled.as_text()
+
+
+def test_of_two_short_axes_one_is_written_out():
+    x = np.ones((9, 4000, 4), np.complex64)
+    program = lower(mj.make_jaxpr(lambda x: x.transpose((2, 1, 0)) * 2)(x))
+    for way in recipes.candidates(*program.kernels):
+        assert all(len([*statements(body)]) < 36 for body in way.bodies)

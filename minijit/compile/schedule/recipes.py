@@ -265,11 +265,13 @@ def short_columns(axes, stores):
     Images of three channels become channels of images: each line is read once.  No
     other axis is written out, too: that is a quarter of a second of LLVM.
     """
+    if axes[-1].extent <= SHORT:
+        return
     pairs = any(s.buffer.dtype.kind == "c" for s in stores)
     short = SHORT // 2 if pairs else SHORT  # A block of registers is turned in panels.
     for axis in axes[:-1]:
         loads = (load for load in loads_of(stores) if runs_along(load) is axis)
-        if axis.is_plain and axis.extent < short < axes[-1].extent and any(loads):
+        if axis.is_plain and axis.extent < short and any(loads):
             order = *(a for a in axes if a is not axis), axis
             for way in short_rows(tuple(nested(order, stores))):
                 yield replace(way, recipe=way.recipe.replace("rows", "columns"))
