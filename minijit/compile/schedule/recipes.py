@@ -265,7 +265,7 @@ def short_columns(axes, stores):
     Images of three channels become channels of images: each line is read once.  No
     other axis is written out, too: that is a quarter of a second of LLVM.
     """
-    if axes[-1].extent <= SHORT:
+    if not axes[-1].is_plain or axes[-1].extent <= SHORT:
         return
     pairs = any(s.buffer.dtype.kind == "c" for s in stores)
     short = SHORT // 2 if pairs else SHORT  # A block of registers is turned in panels.

@@ -134,11 +134,12 @@ def extreme(words):
 
 
 def extreme_of_two(writer, name, dtype, x, y):
-    """The largest or smallest of two floats, which no vector has.
+    """The larger or smaller of two single floats, without a jump.
 
     LLVM's own asks for the sign of one of them and jumps, half of the time elsewhere
-    than was foreseen.  Of two that are equal the machine's instruction takes the
-    second: in either order, 0.0 and -0.0 have a bit in common, or not.
+    than was foreseen.  The machine's instruction takes the second one of two that are
+    equal.  So it is asked in both orders, which matters for 0.0 and -0.0 alone: the
+    larger one has the bits that both answers have, the smaller one those of either.
     """
     kind, whole = writer.type(dtype), np.dtype(f"i{wide_dtype(dtype).itemsize}")
     test, both = {"max": ("ogt", "and"), "min": ("olt", "or")}[name]
