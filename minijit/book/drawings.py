@@ -772,6 +772,7 @@ def bits_of_floats(numbers: Mapping[str, Any]) -> None:
 def parts_of_a_kernel(speeds: Sequence[float]) -> None:
     """Chapter 24: threads of some speeds take 2 parts of a kernel, or 8 of them."""
     _, axes = style.figure(8, 1.5, ncols=2, sharex=True, sharey=True)
+    axes[0].invert_yaxis()
     for axis, parts in zip(axes, (2, 8), strict=True):
         free = [0.0] * len(speeds)
         for _ in range(parts):
