@@ -252,7 +252,10 @@ class Distribution:
                 return None
             own = by_reach((a for a in axes if a in expr.free), loads)
             row = self.fresh((a.extent for a in own), expr.dtype)
-            self.nests.append(Nest(own, Store(row, own, expr)))
+            # A total's axes are loops only where it is added up.
+            names = {a: Axis(a.extent) for a in own if a.kind == "reduce"}
+            each, *loops = substitute([expr, *own], names.get)
+            self.nests.append(Nest(tuple(loops), Store(row, tuple(loops), each)))
             self.names[expr] = Load(row, own)
             return self.names[expr]
 
