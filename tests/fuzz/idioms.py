@@ -69,6 +69,13 @@ x:a,b w:5 ; p = jnp.pad(x, ((0, 0), (4, 0))) ;
 x:a,b,k ; (jnp.diff(x, axis=0) ** 2).sum() + abs(jnp.diff(x, axis=1)).sum()
 x:a,b ; jnp.pad(x, <2|((1, 0), (0, 3))>, mode=<"constant"|"edge"|"reflect"|"wrap">) * 2
 x:a,b ; jnp.concatenate([x[:, ::2], x[:, 1::2]], 1)
+# moving: float int
+x:a,b i:1%a ; jnp.roll(x, <i[0]|-i[0]>, <0|1>) * 2
+x:a,b,k i:1%a ; jnp.roll(x, i[0], <0|1|2|(0, 2)>) + x
+x:a,<2|5|b> i:1%a ; lax.dynamic_slice(jnp.concatenate([x, x * 2]), (i[0], 0), x.shape) + 1
+x:a,<2|5|b> y:1,1 i:1%a ; lax.dynamic_update_slice(x, y, (i[0], 1)).<sum|max>(<0|1>)
+x:a,<3|b> i:1%a ; jnp.where((jnp.arange({a}) < i[0])[:, None], x, <0|x * 2>).<sum|max>(<0|1>)
+x:a,b i:1%a ; lax.fori_loop(0, 5, lambda k, x: jnp.roll(x, i[0] + k, 0) + 1, x)
 # gathers: float int
 x:a,b i:m%a ; jnp.take(x, i, axis=0) * 2
 x:a,b i:a%b ; x[jnp.arange({a}), i]

@@ -58,10 +58,19 @@ def corners(function):
     return interval
 
 
-def remainders(low, high, divisor):
+def quotients(x, divisors):
+    """The interval of quotients by a number that is known."""
+    divisor, most = divisors
+    return (x[0] // divisor, x[1] // divisor) if 0 < divisor == most else ANY
+
+
+def remainders(x, divisors):
     """The interval of remainders; exact where all the quotients are the same."""
-    same = low // divisor == high // divisor
-    return (low % divisor, high % divisor) if same else (0, divisor - 1)
+    divisor, most = divisors
+    low, high = quotients(x, divisors)
+    if low == high:
+        return x[0] % divisor, x[1] % divisor
+    return (0, most - 1) if 0 < divisor == most else ANY
 
 
 # The interval of an integer operation, from those of its arguments.
@@ -69,8 +78,8 @@ intervals = {
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
     "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
     "mul": corners(lambda a, b: a * b),
-    "floordiv": lambda x, y: (x[0] // y[0], x[1] // y[0]),
-    "mod": lambda x, y: remainders(*x, y[0]),
+    "floordiv": quotients,
+    "mod": remainders,
     "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
     "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
     "select": lambda c, x, y: (min(x[0], y[0]), max(x[1], y[1])),

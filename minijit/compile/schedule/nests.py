@@ -303,7 +303,8 @@ def neighbours(axes, accesses, asked=()):
     count = 1
     while count < len(axes):
         outer, inner = axes[-count - 1], axes[-count]
-        if not isinstance(inner.extent, int) or not {outer, inner}.isdisjoint(asked):
+        known = type(outer.extent) is type(inner.extent) is int
+        if not known or not {outer, inner}.isdisjoint(asked):
             break
         if not all(stride_along(p, outer) == inner.extent * stride_along(p, inner)
                    for p in accesses):  # fmt: skip
