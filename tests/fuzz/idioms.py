@@ -72,9 +72,11 @@ x:a,b ; jnp.concatenate([x[:, ::2], x[:, 1::2]], 1)
 # moving: float int
 x:a,b i:1%a ; jnp.roll(x, <i[0]|-i[0]>, <0|1>) * 2
 x:a,b,k i:1%a ; jnp.roll(x, i[0], <0|1|2|(0, 2)>) + x
-x:a,<2|5|b> i:1%a ; lax.dynamic_slice(jnp.concatenate([x, x * 2]), (i[0], 0), x.shape) + 1
+x:a,<2|5|b> i:1%a ; y = jnp.concatenate([x, x * 2]) ;
+  lax.dynamic_slice(y, (i[0], 0), x.shape) + 1
 x:a,<2|5|b> y:1,1 i:1%a ; lax.dynamic_update_slice(x, y, (i[0], 1)).<sum|max>(<0|1>)
-x:a,<3|b> i:1%a ; jnp.where((jnp.arange({a}) < i[0])[:, None], x, <0|x * 2>).<sum|max>(<0|1>)
+x:a,<3|b> i:1%a ; q = (jnp.arange({a}) < i[0])[:, None] ;
+  jnp.where(q, x, <0|x * 2>).<sum|max>(<0|1>)
 x:a,b i:1%a ; lax.fori_loop(0, 5, lambda k, x: jnp.roll(x, i[0] + k, 0) + 1, x)
 # gathers: float int
 x:a,b i:m%a ; jnp.take(x, i, axis=0) * 2
