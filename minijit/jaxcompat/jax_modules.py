@@ -358,20 +358,24 @@ def jax_is(kind):
     return [n for n in jax if isinstance(sys.modules[n], Facade) == kind]
 
 
-# Libraries choose their functions by the package in which an array's class is.
-classes_of_arrays = """
-    trace.array:ArrayImpl trace.jaxprs.jaxpr:JaxprTracer
-    transform.batching.vmap:BatchTracer transform.derivatives.linearize:JVPTracer
-""".split()
+# Libraries choose their functions by the package in which an array's class is, and ask
+# whether a function is jitted by the name of its class.
+classes_of_jax = {
+    "trace.array:ArrayImpl": "jaxlib._jax:ArrayImpl",
+    "trace.jaxprs.jaxpr:JaxprTracer": "jax._src.core:JaxprTracer",
+    "trace.jit.jit:JitFunction": "jaxlib._jax:PjitFunction",
+    "transform.batching.vmap:BatchTracer": "jax._src.core:BatchTracer",
+    "transform.derivatives.linearize:JVPTracer": "jax._src.core:JVPTracer",
+}
 
 
-def arrays_are_of(theirs):
-    """Say that the classes of arrays and tracers are JAX's, or say where they are."""
-    for place in classes_of_arrays:
+def classes_are_of(theirs):
+    """Say that the classes of arrays, tracers, jitted functions are JAX's, or whose."""
+    for place, jaxs in classes_of_jax.items():
         module, _, name = place.partition(":")
         cls = getattr(import_mine(module), name)
-        jaxs = "jax._src.core" if name.endswith("Tracer") else "jaxlib._jax"
-        cls.__module__ = jaxs if theirs else f"{package}.{module}"
+        own = f"{package}.{place}"
+        cls.__module__, _, cls.__qualname__ = (jaxs if theirs else own).partition(":")
 
 
 def read_array(value, aval):
@@ -391,7 +395,7 @@ def install():
     if finder not in sys.meta_path:
         sys.meta_path.insert(0, finder)
     import_mine("numpy.namespace").spaces["arrays"] = "jax.numpy"
-    arrays_are_of(theirs=True)
+    classes_are_of(theirs=True)
     array = import_mine("trace.array").ArrayImpl
     copyreg.pickle(array, lambda x: (read_array, x.__reduce__()[1]))
 
@@ -411,7 +415,7 @@ def as_jax() -> Iterator[None]:
         if not installed:
             sys.meta_path.remove(finder)
             import_mine("numpy.namespace").spaces["arrays"] = f"{package}.numpy"
-            arrays_are_of(theirs=False)
+            classes_are_of(theirs=False)
             forget_users({*sys.modules} - before)
 
 
