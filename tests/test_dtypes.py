@@ -2,6 +2,7 @@
 
 import enum
 import itertools
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -136,6 +137,15 @@ def test_every_pair_and_all_triples_are_promoted_as_jax_does(x64):
         for group, wanted in zip(groups(x64), told, strict=True):
             args = [value_of(node) for node in group]
             assert dtypes.result_type(*args, return_weak_type_flag=True) == wanted
+
+
+def test_scalar_types_of_64_bits_are_results_without_a_warning():
+    """Names and NumPy's types have one (numpyro's von Mises)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert jnp.result_type(jnp.float64) == np.float32
+        with pytest.raises(UserWarning, match="truncated to dtype float32"):
+            jnp.result_type("float64")
 
 
 def promoted(module, a, b):

@@ -242,8 +242,10 @@ def test_transpose():
     assert tree_transpose(outer, inner, rows) == columns
     assert tree_transpose(outer, None, rows) == columns
     assert tree_transpose(inner, outer, columns) == rows
+    # Leaves are counted, as in JAX: a node may flatten all that is below it.
+    assert tree_transpose(outer, tree_structure((0, 0)), rows) == ([1, 3], [2, 4])
     with pytest.raises(TypeError, match="expected PyTreeDef.*\n.*got"):
-        tree_transpose(outer, tree_structure((0, 0)), rows)
+        tree_transpose(outer, tree_structure((0, 0, 0)), rows)
     refused(TypeError, "Mismatch", tree_transpose, outer, inner, rows[:1])
 
 

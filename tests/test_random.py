@@ -239,6 +239,7 @@ def test_keys_are_arrays():
     assert len(mj.tree.leaves({"a": keys, "b": keys[0]})) == 2
     np.testing.assert_array_equal(keys == keys[:1], [[True] * 3, [False] * 3])
     np.testing.assert_array_equal(keys != keys[:1], [[False] * 3, [True] * 3])
+    assert jnp.isfinite(keys).all() and (jnp.nan_to_num(keys) == keys).all()
 
 
 # ---- Transformations of samplers

@@ -262,6 +262,19 @@ def test_values_are_scipy_s(module, name, args, kwargs):
 
 
 @pytest.mark.usefixtures("one_by_one")
+def test_arguments_may_be_named_in_any_order():
+    """Densities took a `scale=` without a location for the location."""
+    densities = [find(m, "stats", "norm.logpdf") for m in ("minijit.scipy", "scipy")]
+    np.testing.assert_allclose(*(f(x, scale=2.0) for f in densities))
+    for name, args, kwargs in cases["stats"]:
+        f = find("minijit.scipy", "stats", name)
+        named = [*zip(inspect.signature(f).parameters, args, strict=False)]
+        got = f(**dict(reversed(named)), **kwargs)
+        for a, b in zip(leaves(got), leaves(f(*args, **kwargs)), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("module,name,args,kwargs", smooth)
 def test_derivatives_are_those_of_the_values(module, name, args, kwargs):
     places, f = function_of_arrays(module, name, args, kwargs)

@@ -194,7 +194,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     x, = arrays("isfinite", x)
     if x.dtype.kind == "c":
         return isfinite(real(x)) & isfinite(imag(x))
-    known = x.dtype.kind in "biu"
+    known = not dtypes.issubdtype(x.dtype, np.inexact)
     return full(x.shape, True) if known else rounding.is_finite(x)
 
 
@@ -528,8 +528,8 @@ def nan_to_num(
 ) -> Array:
     """NaN and the infinities replaced by numbers.  JAX: `jnp.nan_to_num`."""
     x, = arrays("nan_to_num", x)
-    if x.dtype.kind in "biu":
-        return x
+    if not dtypes.issubdtype(x.dtype, np.inexact):
+        return x  # Of integers, and of keys.
     if x.dtype.kind == "c":
         parts = [
             nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf)

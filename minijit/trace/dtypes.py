@@ -319,7 +319,7 @@ def dtype(x: Any) -> np.dtype[Any]:
         return canonicalize_dtype(python)
     if isinstance(x, ExtendedDtype) or hasattr(x, "weak_type"):
         return getattr(x, "dtype", x)
-    if isinstance(x, type_classes):
+    if isinstance(x, type_classes) and not isinstance(x, ScalarType):
         return explicit_dtype(check_dtype(np.dtype(x), "Value {!r}", x))
     found = getattr(x, "dtype", None)
     if not isinstance(found, np.dtype):

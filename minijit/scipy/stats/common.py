@@ -73,11 +73,12 @@ def explain(module, names):
 def promoting(function, name):
     """A function whose arguments are brought to one floating dtype first."""
     taking = inspect.unwrap(function)
+    names = inspect.getfullargspec(taking).args
 
     @functools.wraps(function)
     def call(*args, **kwargs):
         given = inspect.getcallargs(taking, *args, **kwargs)
-        return function(*promoted(name, *given.values()))
+        return function(*promoted(name, *(given[each] for each in names)))
 
     return call
 

@@ -271,22 +271,21 @@ def tree_transpose(
       outer_treedef: the structure outside; `inner_treedef`: that of each part, or
         None to take the first part's.
 
-    Raises TypeError if the tree is not made so.
+    Raises TypeError unless the tree has as many leaves as both make.
     """
     if inner_treedef is None:
         first, *_ = outer_treedef.flatten_up_to(pytree_to_transpose)
         inner_treedef = tree_structure(first)
-    expected = outer_treedef.compose(inner_treedef)
-    found = tree_structure(pytree_to_transpose)
-    if found != expected:
+    found, n = tree_leaves(pytree_to_transpose), inner_treedef.num_leaves
+    if len(found) != n * outer_treedef.num_leaves:
+        expected = outer_treedef.compose(inner_treedef)
         raise TypeError(
             "Mismatch: tree_transpose's tree is not made of the structures given."
-            f"\n  expected {abridged(expected)}\n  got      {abridged(found)}"
+            f"\n  expected {abridged(expected)}"
+            f"\n  got      {abridged(tree_structure(pytree_to_transpose))}"
         )
-    parts = outer_treedef.flatten_up_to(pytree_to_transpose)
-    rows = [inner_treedef.flatten_up_to(part) for part in parts]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return inner_treedef.unflatten(map(outer_treedef.unflatten, columns))
+    columns = (outer_treedef.unflatten(found[i::n]) for i in range(n))
+    return inner_treedef.unflatten(columns)
 
 
 def broadcast_prefix(prefix_tree, full_tree, is_leaf=None):
