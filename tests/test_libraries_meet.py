@@ -775,6 +775,31 @@ def test_a_callback_that_breaks_its_promise_is_a_jax_runtime_error():
             run(np.ones(2, "float32"))
 
 
+class Odd(OSError):
+    """An error that cannot be made of a text alone."""
+
+    def __init__(self, first, second):
+        super().__init__(first, second)
+        self.place = second
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), Exception("bad"), Odd("bad", 3)])
+def test_an_error_of_a_callback_is_a_jax_runtime_error_and_its_own(error):
+    """Equinox's filter_jit catches the former; its text has the name of the latter."""
+
+    def fails(x):
+        raise error
+
+    call = lambda x: mj.pure_callback(fails, x, x, vmap_method="sequential")
+    text = f"{type(error).__qualname__}: .*bad"
+    for run in call, mj.jit(call), mj.vmap(call):
+        with pytest.raises(mj.errors.JaxRuntimeError, match=text) as caught:
+            run(np.ones(2, "float32"))
+        found = caught.value
+        assert isinstance(found, type(error)) and found.__cause__ is error
+        assert getattr(found, "place", 3) == 3
+
+
 def test_what_a_callback_gives_is_converted_once():
     """By way of int32 it would be 0."""
     aval = mj.ShapeDtypeStruct((), "float32")

@@ -10,6 +10,7 @@ is called once, each time the line runs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -76,7 +77,13 @@ class HostFunction(CalledByLeaves):
         return [stacked(column, sizes) for column in zip(*results, strict=True)]
 
     def call_once(self, leaves):
-        found, tree = tree_flatten(self.on_leaves(leaves))
+        try:
+            result = self.on_leaves(leaves)
+        except JaxRuntimeError:
+            raise
+        except Exception as error:
+            raise as_runtime_error(error, self) from error
+        found, tree = tree_flatten(result)
         if tree != self.out_tree:
             raise JaxRuntimeError(
                 f"the callback {self} promised a result of the structure "
@@ -95,6 +102,31 @@ class HostFunction(CalledByLeaves):
                 f"and returned one of shape {x.shape}{HERE}"
             )
         return x.astype(aval.dtype)
+
+
+def as_runtime_error(error, callback):
+    """An error of a callback as one that is JAX's class for it, and its own.
+
+    So programs that catch either go on, and what libraries look for is in its text.
+    """
+    kind = type(error)
+    new = runtime_kind(kind)
+    new = new.__new__(new)
+    new.args = (
+        f"INTERNAL: error calling the callback {callback}: "
+        f"{kind.__module__}.{kind.__qualname__}: {error}",
+    )
+    vars(new).update(vars(error))
+    return new
+
+
+@functools.cache
+def runtime_kind(kind):
+    """A class of errors that is a JaxRuntimeError, too."""
+    if issubclass(JaxRuntimeError, kind):
+        return JaxRuntimeError
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return type(kind.__name__, (kind, JaxRuntimeError), names)
 
 
 def stacked(results, sizes):
