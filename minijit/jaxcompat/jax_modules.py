@@ -361,11 +361,11 @@ def jax_is(kind):
 # Libraries choose their functions by the package in which an array's class is, and ask
 # whether a function is jitted by the name of its class.
 classes_of_jax = {
-    "trace.array:ArrayImpl": "jaxlib._jax:ArrayImpl",
-    "trace.jaxprs.jaxpr:JaxprTracer": "jax._src.core:JaxprTracer",
-    "trace.jit.jit:JitFunction": "jaxlib._jax:PjitFunction",
-    "transform.batching.vmap:BatchTracer": "jax._src.core:BatchTracer",
-    "transform.derivatives.linearize:JVPTracer": "jax._src.core:JVPTracer",
+    "trace.array:ArrayImpl": "jaxlib._jax ArrayImpl",
+    "trace.jaxprs.jaxpr:JaxprTracer": "jax._src.core JaxprTracer",
+    "trace.jit.jit:JitFunction": "jaxlib._jax PjitFunction",
+    "transform.batching.vmap:BatchTracer": "jax._src.core BatchTracer",
+    "transform.derivatives.linearize:JVPTracer": "jax._src.core JVPTracer",
 }
 
 
@@ -374,8 +374,8 @@ def classes_are_of(theirs):
     for place, jaxs in classes_of_jax.items():
         module, _, name = place.partition(":")
         cls = getattr(import_mine(module), name)
-        own = f"{package}.{place}"
-        cls.__module__, _, cls.__qualname__ = (jaxs if theirs else own).partition(":")
+        own = f"{package}.{module} {name}"
+        cls.__module__, cls.__qualname__ = (jaxs if theirs else own).split()
 
 
 def read_array(value, aval):

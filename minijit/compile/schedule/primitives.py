@@ -251,11 +251,11 @@ class Distribution:
             if quick or not loads or totals_within([expr]):
                 return None
             own = by_reach((a for a in axes if a in expr.free), loads)
+            if any(a.kind == "reduce" for a in own):
+                why = "what is the same for many terms would be an array"
+                raise NotAllowed(store, why)
             row = self.fresh((a.extent for a in own), expr.dtype)
-            # A total's axes are loops only where it is added up.
-            names = {a: Axis(a.extent) for a in own if a.kind == "reduce"}
-            each, *loops = substitute([expr, *own], names.get)
-            self.nests.append(Nest(tuple(loops), Store(row, tuple(loops), each)))
+            self.nests.append(Nest(own, Store(row, own, expr)))
             self.names[expr] = Load(row, own)
             return self.names[expr]
 
