@@ -10,7 +10,6 @@ is called once, each time the line runs.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -120,7 +119,6 @@ def as_runtime_error(error, callback):
     return new
 
 
-@functools.cache
 def runtime_kind(kind):
     """A class of errors that is a JaxRuntimeError, too."""
     if issubclass(JaxRuntimeError, kind):
